@@ -1,0 +1,55 @@
+import { spawnSync } from 'node:child_process'
+
+/** Runs a command to its end inside the lab and returns its result; never throws. Deadline in milliseconds. */
+export function sh(
+  argv: readonly string[],
+  options: { input?: string; deadlineMs?: number; env?: Record<string, string> } = {},
+) {
+  const [file = '', ...args] = argv
+  const result = spawnSync(file, args, {
+    encoding: 'utf8',
+    input: options.input ?? '',
+    timeout: options.deadlineMs ?? 60_000,
+    killSignal: 'SIGKILL',
+    maxBuffer: 64 << 20,
+    env: { ...process.env, ...options.env },
+  })
+  return {
+    code: result.status,
+    stdout: result.stdout ?? '',
+    stderr: result.stderr ?? '',
+    all: `${result.stdout ?? ''}${result.stderr ?? ''}`,
+    error: result.error?.message,
+  }
+}
+
+/** Runs a command that must succeed; returns its standard output without the last newline. */
+export function ok(argv: readonly string[], options: { input?: string; deadlineMs?: number } = {}): string {
+  const result = sh(argv, options)
+  if (result.code !== 0)
+    throw new Error(`${argv.join(' ')} ended with ${result.code ?? result.error}:\n${result.all}`)
+  return result.stdout.replace(/\n$/, '')
+}
+
+/** Polls until `look` gives something truthy; throws with the last thing seen when `deadlineMs` is over. */
+export async function until<T>(
+  what: string,
+  look: () => T | Promise<T>,
+  deadlineMs: number,
+  everyMs = 50,
+): Promise<NonNullable<T>> {
+  const end = performance.now() + deadlineMs
+  let last: unknown
+  for (;;) {
+    try {
+      const value = await look()
+      if (value) return value
+      last = value
+    } catch (error) {
+      last = error
+    }
+    if (performance.now() > end)
+      throw new Error(`not within ${deadlineMs} ms: ${what}; last seen: ${String(last)}`)
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
+  }
+}
