@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Shared by the scripts of this folder; sourced, never run.
 
+# shellcheck disable=SC2034
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 die() { printf '%s: %s\n' "${0##*/}" "$1" >&2; exit "${2:-1}"; }

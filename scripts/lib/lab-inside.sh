@@ -66,6 +66,7 @@ while :; do
   if [ "$boot" -eq 1 ]; then enter "$repo/scripts/install" --quiet || die "scripts/install failed inside the lab"; fi
 
   status=0
+  # shellcheck disable=SC2016
   case "$verb" in
     shell) enter bash -c "cd '$repo' && exec bash -i" || status=$? ;;
     run)
