@@ -1,0 +1,23 @@
+import type { Config } from '../config.ts'
+import type { FetchRequest, FetchResult } from '../curl.ts'
+
+/**
+ * The egress probes of one tick, to ride in the same curl process as the CDP requests.
+ * Each has the whole probe deadline; bodies are not wanted.
+ */
+export function egressRequests(config: Config): FetchRequest[] {
+  return config.egressUrls.map((url) => ({ url, deadlineMs: config.probeDeadlineMs, wantBody: false }))
+}
+
+/**
+ * Any HTTP answer proves the way out, whatever its status: a captive 403 came through the tunnel too.
+ * An answer whose headers came and whose body stalled (httpCode set, exit 28) counts as well.
+ */
+export function answered(result: FetchResult): boolean {
+  return result.httpCode > 0
+}
+
+/** curl gave up before it had an address: 6 could not resolve, 28 with its resolver's own words. */
+export function diedResolving(result: FetchResult): boolean {
+  return result.exitCode === 6 || (result.exitCode === 28 && /resolv/i.test(result.error))
+}
