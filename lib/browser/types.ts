@@ -1,0 +1,45 @@
+import type { LayerMark, Look, Verdict } from '../types.ts'
+
+/** One main process of a node's profile (no `--type=`, not a zombie). */
+export interface MainProcess {
+  readonly pid: number
+  readonly startTicks: number
+  readonly ageMs: number
+  /** One letter of `/proc/<pid>/stat`: `T` is a stopped process. */
+  readonly state: string
+}
+
+export type CdpFinding =
+  | { readonly state: 'ok'; readonly browser: string }
+  | { readonly state: 'unreachable'; readonly detail: string }
+  /** Something answers on the port that is not this node's browser. It is never killed for it. */
+  | { readonly state: 'squatted'; readonly detail: string }
+
+export type PageFinding =
+  | { readonly state: 'ok'; readonly title: string }
+  | { readonly state: 'missing' | 'no-pages' | 'error-page'; readonly detail: string }
+
+/** One look at the browser layers from inside the namespace. */
+export interface BrowserLook {
+  /** The main process in the node's namespace; `undefined` when there is none. */
+  readonly process: Look<MainProcess | undefined>
+  /** Main processes of the same profile in another namespace: not ours to count, worth reporting. */
+  readonly elsewhere: readonly MainProcess[]
+  /** Absent when it was not asked (no process). */
+  readonly cdp?: Look<CdpFinding>
+  readonly page?: Look<PageFinding>
+}
+
+/** The look, judged: `process → cdp → page`, the first failing one owns the fault. */
+export interface BrowserJudgement {
+  readonly verdict: Verdict
+  readonly marks: readonly LayerMark[]
+  readonly process?: MainProcess
+}
+
+/** How the last browser ended, from its unit. */
+export interface Ended {
+  readonly how: 'clean' | 'exit-code' | 'signal' | 'oom-kill' | 'core-dump' | 'unknown'
+  /** E.g. `exit status 21`, `signal KILL`. */
+  readonly detail: string
+}

@@ -1,0 +1,249 @@
+import type { LayerMark, Now, Verdict } from '../../types.ts'
+import type { Action, Decision, Guard, Line, Memory, Observation, PageEvent, Policy } from './types.ts'
+
+/**
+ * What one look at a node means and what may be done about it. Pure.
+ *
+ * Order of attribution: paused → netns → egress → process → CDP → page. The first layer that fails,
+ * or that could not be looked at, owns the verdict; nothing above it is acted on.
+ */
+export function decide(o: Observation, memory: Memory, now: Now, policy: Policy): Decision {
+  const m = reanchor(memory, now, policy)
+  if (o.paused) return paused(o.paused, m)
+  if (!o.netns.seen) {
+    return cannotTell(o, m, unknown('netns', 'netns-unseen', `cannot see the namespace: ${o.netns.why}`), [])
+  }
+  if (!o.netns.value.exists || !o.netns.value.isNamespace) return netnsMissing(o, m)
+  const marks: LayerMark[] = [{ layer: 'netns', state: 'ok' }]
+  const pages: PageEvent[] = [{ kind: 'netns-fault', failing: false, reason: `netns warp-${o.node} is back` }]
+  const egress = o.egress
+  if (!egress || egress.state === 'unknown') {
+    const why = egress?.reason ?? 'not asked'
+    return cannotTell(o, m, unknown('egress', egress?.code ?? 'egress-unseen', why), marks, pages)
+  }
+  if (egress.state === 'down' || egress.state === 'uplink-down') return egressDown(o, m, marks, pages)
+  const note = egress.note === undefined ? {} : { note: egress.note }
+  marks.push({ layer: 'egress', state: egress.state === 'ok' ? 'ok' : 'not-configured', ...note })
+  pages.push({ kind: 'tunnel-fault', failing: false, reason: 'egress works again' })
+  return browserLayers(o, m, now, policy, marks, pages)
+}
+
+/**
+ * Memory of another boot keeps its counts and its hold, and its waits start again now: boot times of
+ * two boots do not compare, and a reboot must never earn an attempt that the wait forbade.
+ */
+export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
+  const { notBeforeBootMs, last, ...rest } = m
+  const sane = m.bootId === now.bootId && (last?.endBootMs ?? last?.startBootMs ?? 0) <= now.bootMs
+  if (sane) return m
+  const waits = m.failures > 0 || m.held !== undefined || m.quickDeaths > 0
+  return {
+    ...rest,
+    bootId: now.bootId,
+    ...(waits && last ? { last: { startBootMs: now.bootMs, endBootMs: now.bootMs } } : {}),
+    ...(notBeforeBootMs === undefined ? {} : { notBeforeBootMs: now.bootMs + policy.backoffMaxMs }),
+  }
+}
+
+function paused(why: { reason: string; by: string }, memory: Memory): Decision {
+  const reason = `paused by ${why.by}: ${why.reason}`
+  const verdict: Verdict = { state: 'unknown', code: 'paused', reason, evidence: [] }
+  const layers = (['netns', 'egress', 'process', 'cdp', 'page'] as const).map(
+    (layer): LayerMark => ({ layer, state: 'paused' }),
+  )
+  return { verdict, layers, actions: [], memory, pages: [], lines: [] }
+}
+
+function netnsMissing(o: Observation, m: Memory): Decision {
+  const there = o.netns.seen && o.netns.value.exists
+  const evidence = there ? [`/run/netns/warp-${o.node} is there and is no namespace`] : []
+  const reason = `netns warp-${o.node} missing`
+  const verdict: Verdict = { state: 'unhealthy', layer: 'netns', code: 'netns-missing', reason, evidence }
+  const line: Line = { level: 'FAIL_LOUD', text: withEvidence(verdict), next: `netvm-node-up ${o.node}` }
+  return {
+    verdict,
+    layers: fill([{ layer: 'netns', state: 'fail', note: evidence[0] ?? 'missing' }]),
+    actions: [],
+    memory: lowerFault(m, 'netns'),
+    pages: [{ kind: 'netns-fault', failing: true, reason }],
+    lines: [line],
+  }
+}
+
+function egressDown(o: Observation, m: Memory, marks: LayerMark[], pages: PageEvent[]): Decision {
+  const egress = o.egress as NonNullable<Observation['egress']>
+  const uplink = egress.state === 'uplink-down'
+  const verdict: Verdict = {
+    state: 'unhealthy',
+    layer: 'egress',
+    code: egress.code,
+    reason: egress.reason,
+    evidence: egress.evidence,
+  }
+  const actions: Action[] =
+    uplink || o.tunnelTried ? [] : [{ kind: 'restart-tunnel', reason: egress.reason, confirm: 'after-delay' }]
+  const next = uplink ? 'box fleet status' : `chromebox-watchdog ${o.node} --why`
+  return {
+    verdict,
+    layers: fill([...marks, { layer: 'egress', state: 'fail', note: egress.note ?? egress.reason }]),
+    actions,
+    memory: lowerFault(m, 'egress'),
+    pages,
+    lines: [{ level: 'FAIL', text: withEvidence(verdict), next }],
+  }
+}
+
+function browserLayers(
+  o: Observation,
+  m: Memory,
+  now: Now,
+  policy: Policy,
+  below: LayerMark[],
+  pages: PageEvent[],
+): Decision {
+  const browser = o.browser
+  if (!browser) return cannotTell(o, m, unknown('process', 'not-asked', 'browser not asked'), below, pages)
+  const { verdict } = browser
+  const layers = fill([...below, ...browser.marks])
+  if (verdict.state === 'unknown') return cannotTell(o, m, verdict, [...below, ...browser.marks], pages)
+  if (verdict.state === 'healthy') return healthy(verdict, layers, m, pages)
+  const held = m.held ?? (m.failures >= policy.holdAfter ? { sinceWallMs: now.wallMs } : undefined)
+  const memory = held && !m.held ? { ...m, held } : m
+  const guard = strictest(guards(o, memory, now, policy))
+  const text = withEvidence(verdict)
+  if (held) pages.push({ kind: 'browser-fault', failing: true, reason: `HELD DOWN: ${verdict.reason}` })
+  if (guard) {
+    if (guard.name === 'squatted') {
+      pages.push({ kind: 'browser-fault', failing: true, reason: verdict.reason })
+    }
+    const next = guard.name === 'held' ? `chromebox-watchdog release ${o.node}` : why(o.node)
+    const line: Line = { level: 'FAIL', text: `${text}; ${guard.text}`, next }
+    return { verdict, layers, actions: [], guard, memory, pages, lines: [line] }
+  }
+  const action: Action = {
+    kind: 'relaunch-browser',
+    reason: verdict.reason,
+    confirm: verdict.code === 'no-process' ? 'at-once' : 'after-delay',
+    halfOpen: held !== undefined,
+  }
+  const doing = held ? 'half-open attempt: relaunching' : 'relaunching'
+  const line: Line = { level: 'FAIL', text: `${text}; ${doing}`, next: why(o.node) }
+  return { verdict, layers, actions: [action], memory, pages, lines: [line] }
+}
+
+function healthy(verdict: Verdict, layers: readonly LayerMark[], m: Memory, pages: PageEvent[]): Decision {
+  const { held, lowerFault: _l, notBeforeBootMs, ...rest } = m
+  const stale = held ?? _l ?? notBeforeBootMs ?? (m.failures > 0 ? m.failures : undefined)
+  pages.push({ kind: 'browser-fault', failing: false, reason: 'browser healthy again' })
+  const lines: Line[] = held ? [{ level: 'INFO', text: 'healthy again: hold-down closed' }] : []
+  const memory = stale === undefined ? m : { ...rest, failures: 0 }
+  return { verdict, layers, actions: [], memory, pages, lines }
+}
+
+/** Every guard that stands in the way now, in the order in which people want to hear of them. */
+export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
+  const found: Guard[] = []
+  const browser = o.browser
+  if (browser?.verdict.code === 'port-squatted') {
+    found.push({ name: 'squatted', text: 'not relaunched: a relaunch cannot free the port' })
+  }
+  const age = browser?.process?.ageMs
+  if (age !== undefined && age < policy.freshBrowserMs) {
+    const text = `skip kill: launched ${Math.floor(age / 1000)}s ago`
+    found.push({ name: 'fresh', text, eligibleInMs: policy.freshBrowserMs - age })
+  }
+  const lastMs = m.last ? (m.last.endBootMs ?? m.last.startBootMs) : undefined
+  const waitFrom = (waitMs: number) => (lastMs === undefined ? 0 : lastMs + waitMs - now.bootMs)
+  if (m.held) {
+    const earned = m.lowerFault !== undefined
+    const left = waitFrom(earned ? policy.backoffBaseMs : policy.halfOpenMs)
+    if (left > 0) {
+      const text = `HELD DOWN after ${m.failures} failed relaunches, one attempt in ${span(left)}`
+      found.push({ name: 'held', text, eligibleInMs: left })
+    }
+  } else if (m.failures > 0) {
+    const left = waitFrom(backoff(m.failures, policy))
+    const text = `backing off after ${count(m.failures, 'failed relaunch')}, next attempt in ${span(left)}`
+    if (left > 0) found.push({ name: 'backoff', text, eligibleInMs: left })
+  }
+  const cautious = m.notBeforeBootMs === undefined ? 0 : m.notBeforeBootMs - now.bootMs
+  if (cautious > 0) {
+    const text = `state file was corrupt: no relaunch for ${span(cautious)}`
+    found.push({ name: 'cautious', text, eligibleInMs: cautious })
+  }
+  const quick = m.quickDeaths + (isQuickDeath(o, m, now, policy) ? 1 : 0)
+  if (quick > policy.holdAfter) {
+    const left = waitFrom(backoff(quick - policy.holdAfter, policy))
+    const text = `crash loop: ended ${quick} times soon after a relaunch, next attempt in ${span(left)}`
+    if (left > 0) found.push({ name: 'crash-loop', text, eligibleInMs: left })
+  }
+  return found
+}
+
+/**
+ * True when the browser that the last attempt brought back ended by itself within the guard time. A
+ * KILL or TERM from outside is no crash; a browser that answers and then dies every few seconds is.
+ */
+export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy): boolean {
+  if (o.browser?.verdict.code !== 'no-process' || m.attempts.at(-1)?.result !== 'ok') return false
+  const since = m.last?.endBootMs
+  if (since === undefined || now.bootMs - since >= policy.freshBrowserMs) return false
+  return !(o.ended?.how === 'signal' && /\b(SIG)?(KILL|TERM)\b/.test(o.ended.detail))
+}
+
+/** Wait after `failures` consecutive failed attempts, in milliseconds: base × 2^(failures−1), capped. */
+export function backoff(failures: number, policy: Policy): number {
+  return Math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ** Math.min(30, Math.max(0, failures - 1)))
+}
+
+/** The guard that is told first, with the wait of the one that lasts longest. */
+function strictest(all: readonly Guard[]): Guard | undefined {
+  const first = all[0]
+  if (!first) return undefined
+  const { eligibleInMs: _e, ...bare } = first
+  const waits = all.map((g) => g.eligibleInMs)
+  return waits.includes(undefined) ? bare : { ...bare, eligibleInMs: Math.max(...(waits as number[])) }
+}
+
+function cannotTell(
+  o: Observation,
+  memory: Memory,
+  verdict: Verdict,
+  seen: readonly LayerMark[],
+  pages: PageEvent[] = [],
+): Decision {
+  const last = seen.some((s) => s.state === 'unknown')
+  const here: LayerMark[] =
+    last || !verdict.layer ? [] : [{ layer: verdict.layer, state: 'unknown', note: verdict.reason }]
+  const line: Line = { level: 'WARN', text: `cannot tell: ${verdict.reason}`, next: why(o.node) }
+  return { verdict, layers: fill([...seen, ...here]), actions: [], memory, pages, lines: [line] }
+}
+
+function lowerFault(m: Memory, layer: 'netns' | 'egress'): Memory {
+  return m.lowerFault === layer ? m : { ...m, lowerFault: layer }
+}
+
+function fill(marks: readonly LayerMark[]): LayerMark[] {
+  const seen = new Set(marks.map((m) => m.layer))
+  const all = ['netns', 'egress', 'process', 'cdp', 'page'] as const
+  return [
+    ...marks,
+    ...all.filter((l) => !seen.has(l)).map((layer): LayerMark => ({ layer, state: 'not-checked' })),
+  ]
+}
+
+function unknown(layer: LayerMark['layer'], code: string, reason: string): Verdict {
+  return { state: 'unknown', layer, code, reason, evidence: [] }
+}
+
+function withEvidence(v: Verdict): string {
+  return v.evidence.length > 0 ? `${v.reason} (${v.evidence.join('; ')})` : v.reason
+}
+
+const why = (node: string) => `chromebox-watchdog ${node} --why`
+const count = (n: number, what: string) => `${n} ${what}${n === 1 ? '' : 'es'}`
+
+function span(ms: number): string {
+  const s = Math.max(1, Math.ceil(ms / 1000))
+  return s < 120 ? `${s}s` : `${Math.ceil(s / 60)}m`
+}

@@ -1,0 +1,95 @@
+import type { BrowserJudgement, Ended } from '../../browser/types.ts'
+import type { Config } from '../../config.ts'
+import type { PageKind } from '../../page.ts'
+import type { LayerMark, LogLevel, Look, Verdict } from '../../types.ts'
+import type { EgressFinding } from './egress-port.ts'
+
+/** What one look at a node saw. A layer above a failing one may be absent: it was not asked. */
+export interface Observation {
+  readonly node: string
+  /** The pause that is in force; nothing else is looked at then. */
+  readonly paused?: { readonly reason: string; readonly by: string }
+  readonly netns: Look<{ readonly exists: boolean; readonly isNamespace: boolean }>
+  readonly egress?: EgressFinding
+  /** This run has restarted the tunnel already: D3 allows one restart a run. */
+  readonly tunnelTried?: boolean
+  readonly browser?: BrowserJudgement
+  /** How the last browser ended; asked only when there is no process. */
+  readonly ended?: Ended
+}
+
+/** The part of the configuration that decides. */
+export type Policy = Pick<
+  Config,
+  'freshBrowserMs' | 'backoffBaseMs' | 'backoffMaxMs' | 'holdAfter' | 'halfOpenMs'
+>
+
+export interface Attempt {
+  readonly wallMs: number
+  readonly reason: string
+  /** How the browser before this attempt had ended. */
+  readonly ended: string
+  /** `pending` is also what a run that was killed in the middle leaves behind. */
+  readonly result: 'pending' | 'ok' | 'failed'
+  readonly detail: string
+  readonly seconds: number
+}
+
+/** What a run remembers for the next. Times are milliseconds of the boot named in `bootId`. */
+export interface Memory {
+  readonly bootId: string
+  /** Consecutive attempts that did not end healthy; an attempt counts from the moment it starts. */
+  readonly failures: number
+  readonly held?: { readonly sinceWallMs: number }
+  /** No attempt before this moment: the cautious default after a corrupt state file. */
+  readonly notBeforeBootMs?: number
+  /** A lower layer failed since the last attempt: its recovery earns a held node one attempt. */
+  readonly lowerFault?: 'netns' | 'egress'
+  /** Browsers in a row that ended by themselves soon after a successful relaunch. */
+  readonly quickDeaths: number
+  readonly last?: { readonly startBootMs: number; readonly endBootMs?: number }
+  /** The last five, oldest first. */
+  readonly attempts: readonly Attempt[]
+}
+
+export type Action =
+  | {
+      readonly kind: 'relaunch-browser'
+      readonly reason: string
+      /** A dead process needs no second opinion later, only a second look. */
+      readonly confirm: 'at-once' | 'after-delay'
+      readonly halfOpen: boolean
+    }
+  | { readonly kind: 'restart-tunnel'; readonly reason: string; readonly confirm: 'after-delay' }
+
+/** What keeps a run from acting. */
+export interface Guard {
+  readonly name: 'fresh' | 'squatted' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
+  readonly text: string
+  /** Milliseconds until this guard lets go; absent when time alone will not do it. */
+  readonly eligibleInMs?: number
+}
+
+export interface PageEvent {
+  readonly kind: PageKind
+  readonly failing: boolean
+  readonly reason: string
+}
+
+/** A log line without its node; `next` is the one command to run. */
+export interface Line {
+  readonly level: LogLevel
+  readonly text: string
+  readonly next?: string
+}
+
+export interface Decision {
+  readonly verdict: Verdict
+  readonly layers: readonly LayerMark[]
+  readonly actions: readonly Action[]
+  readonly guard?: Guard
+  /** The same object as the one given when nothing changed: the caller writes no state then. */
+  readonly memory: Memory
+  readonly pages: readonly PageEvent[]
+  readonly lines: readonly Line[]
+}
