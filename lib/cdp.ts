@@ -1,0 +1,99 @@
+/** One entry of `/json/list`. Everything in it was written by a web page or another program: clean before printing. */
+export interface Target {
+  readonly id: string
+  /** Empty when the entry had none. Only `page` is a page; `browser_ui`, workers and iframes are not. */
+  readonly type: string
+  readonly title: string
+  readonly url: string
+  /** Absent when another client holds the target, or the entry had no usable one. */
+  readonly wsUrl?: string
+}
+
+export type PageVerdict =
+  | { readonly kind: 'ok'; readonly page: Target }
+  /** Pages, but none with the title. */
+  | { readonly kind: 'missing'; readonly titles: readonly string[] }
+  /** A browser without any page; `types` says what it has instead. */
+  | { readonly kind: 'noPages'; readonly types: readonly string[] }
+  /** No page with the title, and one shows the browser's own error page. */
+  | { readonly kind: 'errorPage'; readonly page: Target }
+
+const WS_URL = /^wss?:\/\/[^/\s]+(\/devtools\/[\x21-\x7e]+)$/
+
+/**
+ * Parses `/json/version`. Undefined unless it is a Chromium's answer: JSON of another program has no
+ * `Browser`, and Node's inspector, which has one, has no `webSocketDebuggerUrl`.
+ */
+export function parseVersion(body: string): { browser: string; wsUrl: string } | undefined {
+  const data = parseJson(body)
+  if (!isRecord(data)) return undefined
+  const { Browser: browser, webSocketDebuggerUrl: wsUrl } = data
+  if (typeof browser !== 'string' || browser === '') return undefined
+  if (typeof wsUrl !== 'string' || !WS_URL.test(wsUrl) || !wsUrl.includes('/devtools/browser'))
+    return undefined
+  return { browser, wsUrl }
+}
+
+/** Parses `/json/list`, in its order. Undefined unless it is an array of targets; odd entries are skipped. */
+export function parseTargets(body: string): Target[] | undefined {
+  const data = parseJson(body)
+  if (!Array.isArray(data)) return undefined
+  const targets: Target[] = []
+  for (const entry of data) {
+    if (!isRecord(entry) || typeof entry.id !== 'string') continue
+    const wsUrl = text(entry.webSocketDebuggerUrl)
+    targets.push({
+      id: entry.id,
+      type: text(entry.type),
+      title: text(entry.title),
+      url: text(entry.url),
+      ...(WS_URL.test(wsUrl) ? { wsUrl } : {}),
+    })
+  }
+  // An array of something else is another program's answer, not a browser without targets.
+  return targets.length === 0 && data.length > 0 ? undefined : targets
+}
+
+/**
+ * Finds the page whose title contains `title` (any page when empty). An error page never counts, whatever
+ * its title: Chromium titles it with the host name, which may well be what is looked for.
+ */
+export function pageVerdict(targets: readonly Target[], title: string): PageVerdict {
+  const pages = targets.filter((t) => t.type === 'page')
+  if (pages.length === 0) return { kind: 'noPages', types: [...new Set(targets.map((t) => t.type || '?'))] }
+  const page = pages.find((t) => !isErrorPage(t) && t.title.includes(title))
+  if (page !== undefined) return { kind: 'ok', page }
+  const error = pages.find(isErrorPage)
+  if (error !== undefined) return { kind: 'errorPage', page: error }
+  return { kind: 'missing', titles: pages.map((t) => t.title) }
+}
+
+/**
+ * The same WebSocket URL at the address that was dialled: behind a relay the browser names an authority
+ * that leads elsewhere. Throws TypeError for anything `parseVersion` or `parseTargets` would not return.
+ */
+export function rewriteAuthority(wsUrl: string, host: string, port: number): string {
+  const path = WS_URL.exec(wsUrl)?.[1]
+  if (path === undefined) throw new TypeError('not a DevTools WebSocket URL')
+  return `ws://${host.includes(':') ? `[${host}]` : host}:${port}${path}`
+}
+
+function isErrorPage(target: Target): boolean {
+  return target.url.startsWith('chrome-error://')
+}
+
+function parseJson(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
