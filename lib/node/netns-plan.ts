@@ -1,0 +1,196 @@
+/** What the network of a node should be, how it looks, and the steps from one to the other. Pure. */
+
+/** Names and addresses of a node's network, as its settings file has them. */
+export interface NetworkWant {
+  readonly node: string
+  readonly netns: string
+  /** The host's end of the pair. */
+  readonly veth: string
+  /** The namespace's end of the pair. */
+  readonly vpeer: string
+  /** Plain IPv4, without a prefix length; both ends are a /30. */
+  readonly gw: string
+  readonly peer: string
+}
+
+export interface LinkLook {
+  readonly up: boolean
+  /** IPv4 addresses as `a.b.c.d/len`. */
+  readonly ipv4: readonly string[]
+  /** True when the link carries an IPv6 address, so IPv6 is not off. */
+  readonly ipv6: boolean
+}
+
+export interface NetworkLook {
+  readonly file: 'absent' | 'namespace' | 'not-a-namespace'
+  readonly host?: LinkLook
+  /** Only when there is a namespace to look into. */
+  readonly inside?: { readonly loUp: boolean; readonly peer?: LinkLook; readonly firewall: boolean }
+}
+
+export type Step =
+  | { readonly kind: 'delete-pair' }
+  | { readonly kind: 'delete-stray-peer' }
+  | { readonly kind: 'add-netns' }
+  | { readonly kind: 'add-pair' }
+  | { readonly kind: 'firewall' }
+  | { readonly kind: 'ipv6-off'; readonly where: 'host' | 'inside' }
+  | { readonly kind: 'lo-up' }
+  | {
+      readonly kind: 'address'
+      readonly where: 'host' | 'inside'
+      readonly add: string | undefined
+      readonly remove: readonly string[]
+    }
+  | { readonly kind: 'link-up'; readonly where: 'host' | 'inside' }
+
+export type Plan =
+  | { readonly kind: 'refuse'; readonly why: string; readonly next: string }
+  | { readonly kind: 'steps'; readonly steps: readonly Step[] }
+
+/** Longest interface name the kernel takes (IFNAMSIZ 16 with the final NUL). */
+export const IFNAME_MAX = 15
+
+/** The prefix length of every node's subnet: two ends and nothing else. */
+export const PREFIX = 30
+
+/**
+ * The steps that finish or mend a node's network, in the order in which they are safe: the firewall and
+ * "IPv6 off" stand before a link comes up. An empty list when everything is there already.
+ */
+export function planUp(want: NetworkWant, look: NetworkLook): Plan {
+  for (const name of [want.veth, want.vpeer]) {
+    if (name.length > IFNAME_MAX || name === '') {
+      const why = `interface name "${name}" is not 1 to ${IFNAME_MAX} characters, the kernel's limit`
+      return { kind: 'refuse', why, next: `ensure-node-supervision ${want.node}` }
+    }
+  }
+  if (look.file === 'not-a-namespace') {
+    return {
+      kind: 'refuse',
+      why: `/run/netns/${want.netns} is a plain file, not a namespace`,
+      next: `rm /run/netns/${want.netns} && netvm-node-up ${want.node}`,
+    }
+  }
+  const steps: Step[] = []
+  const fresh = look.file === 'absent'
+  // A pair is whole when each end is where it belongs. A host end whose other end is elsewhere (its
+  // namespace was deleted while a process still holds it) cannot be mended, only replaced.
+  const whole = !fresh && look.host !== undefined && look.inside?.peer !== undefined
+  if (!whole && look.host) steps.push({ kind: 'delete-pair' })
+  if (!whole && !look.host && look.inside?.peer) steps.push({ kind: 'delete-stray-peer' })
+  if (fresh) steps.push({ kind: 'add-netns' })
+  if (!whole) steps.push({ kind: 'add-pair' })
+  if (!look.inside?.firewall) steps.push({ kind: 'firewall' })
+  if (!whole || look.inside?.peer?.ipv6) steps.push({ kind: 'ipv6-off', where: 'inside' })
+  if (!whole || look.host?.ipv6) steps.push({ kind: 'ipv6-off', where: 'host' })
+  if (!look.inside?.loUp) steps.push({ kind: 'lo-up' })
+  steps.push(...linkSteps('inside', `${want.peer}/${PREFIX}`, whole ? look.inside?.peer : undefined))
+  steps.push(...linkSteps('host', `${want.gw}/${PREFIX}`, whole ? look.host : undefined))
+  return { kind: 'steps', steps }
+}
+
+function linkSteps(where: 'host' | 'inside', address: string, link: LinkLook | undefined): Step[] {
+  const steps: Step[] = []
+  const add = link?.ipv4.includes(address) ? undefined : address
+  const remove = (link?.ipv4 ?? []).filter((have) => have !== address)
+  if (add !== undefined || remove.length > 0) steps.push({ kind: 'address', where, add, remove })
+  if (!link?.up) steps.push({ kind: 'link-up', where })
+  return steps
+}
+
+/** One line for people: what a step did. */
+export function stepText(step: Step, want: NetworkWant): string {
+  const dev = 'where' in step && step.where === 'inside' ? want.vpeer : want.veth
+  switch (step.kind) {
+    case 'delete-pair':
+      return `removed ${want.veth}, whose other end was not in ${want.netns}`
+    case 'delete-stray-peer':
+      return `removed ${want.vpeer}, whose other end was gone`
+    case 'add-netns':
+      return `made namespace ${want.netns}`
+    case 'add-pair':
+      return `made pair ${want.veth} - ${want.vpeer}`
+    case 'firewall':
+      return `closed ${want.vpeer} for connections out of the namespace`
+    case 'ipv6-off':
+      return `IPv6 off on ${dev}`
+    case 'lo-up':
+      return `lo up in ${want.netns}`
+    case 'link-up':
+      return `${dev} up`
+    case 'address': {
+      const parts = [...(step.add ? [`added ${step.add}`] : []), ...step.remove.map((a) => `removed ${a}`)]
+      return `${dev}: ${parts.join(', ')}`
+    }
+  }
+}
+
+/** The lines that `ip -batch` runs for a step; empty for steps that `ip` does not do. */
+export function ipLines(step: Step, want: NetworkWant): string[] {
+  const dev = 'where' in step && step.where === 'inside' ? want.vpeer : want.veth
+  switch (step.kind) {
+    case 'add-netns':
+      return [`netns add ${want.netns}`]
+    case 'add-pair':
+      return [`link add ${want.veth} type veth peer name ${want.vpeer} netns ${want.netns}`]
+    case 'delete-pair':
+      return [`link del ${want.veth}`]
+    case 'delete-stray-peer':
+      return [`link del ${want.vpeer}`]
+    case 'lo-up':
+      return ['link set lo up']
+    case 'link-up':
+      return [`link set ${dev} up`]
+    case 'address':
+      return [
+        ...step.remove.map((a) => `addr del ${a} dev ${dev}`),
+        ...(step.add ? [`addr add ${step.add} dev ${dev}`] : []),
+      ]
+    default:
+      return []
+  }
+}
+
+/**
+ * What may leave the namespace by the veth: answers, nothing new. There is no default route there, but
+ * the host itself listens on the other end, and a web page must not reach it.
+ */
+export function firewall(want: NetworkWant): string {
+  return `table inet netvm
+delete table inet netvm
+table inet netvm {
+  chain output {
+    type filter hook output priority filter; policy accept;
+    oifname "${want.vpeer}" ct state established,related accept
+    oifname "${want.vpeer}" drop
+  }
+  chain forward {
+    type filter hook forward priority filter; policy drop;
+  }
+}
+`
+}
+
+/** Reads `ip -j addr` output. Undefined when it is not what `ip` prints. */
+export function parseIpAddr(text: string): Map<string, LinkLook> | undefined {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text.trim() === '' ? '[]' : text)
+  } catch {
+    return undefined
+  }
+  if (!Array.isArray(parsed)) return undefined
+  const links = new Map<string, LinkLook>()
+  for (const entry of parsed as Record<string, unknown>[]) {
+    if (entry === null || typeof entry !== 'object' || typeof entry.ifname !== 'string') continue
+    const flags = Array.isArray(entry.flags) ? entry.flags : []
+    const infos = Array.isArray(entry.addr_info) ? (entry.addr_info as Record<string, unknown>[]) : []
+    links.set(entry.ifname, {
+      up: flags.includes('UP'),
+      ipv4: infos.filter((i) => i.family === 'inet').map((i) => `${i.local}/${i.prefixlen}`),
+      ipv6: infos.some((i) => i.family === 'inet6'),
+    })
+  }
+  return links
+}
