@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs'
+import { type Paths, paths } from './paths.ts'
+import type { Now } from './types.ts'
+
+/**
+ * Reads the clocks. Boot time comes from /proc/uptime (CLOCK_BOOTTIME, suspend included, 10 ms steps);
+ * where that cannot be read, from CLOCK_MONOTONIC, which differs only by the time spent suspended.
+ * The boot id comes from our own file if it is there (see Paths.bootIdFile), else from the kernel;
+ * empty when neither can be read. Never throws.
+ */
+export function now(p: Paths = paths()): Now {
+  return { wallMs: Date.now(), bootMs: bootMs(p), bootId: bootId(p) }
+}
+
+function bootMs(p: Paths): number {
+  const uptime = Number.parseFloat(readOr(`${p.proc}/uptime`, ''))
+  return Number.isFinite(uptime) ? Math.round(uptime * 1000) : Number(process.hrtime.bigint() / 1_000_000n)
+}
+
+/** The boot id with its dashes removed: systemd's `%b` has none, the kernel's file has them. */
+function bootId(p: Paths): string {
+  const ours = readOr(p.bootIdFile, '').trim()
+  const id = ours !== '' ? ours : readOr(`${p.proc}/sys/kernel/random/boot_id`, '').trim()
+  return id.replaceAll('-', '').toLowerCase()
+}
+
+function readOr(path: string, fallback: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return fallback
+  }
+}
+
+/**
+ * Milliseconds from `then` to `at`. Within one boot this is boot time, so a step of the wall clock
+ * changes nothing. Across a reboot only the wall clock is left; it is never negative then.
+ */
+export function elapsedMs(then: Now, at: Now): number {
+  if (then.bootId === at.bootId) return at.bootMs - then.bootMs
+  return Math.max(0, at.wallMs - then.wallMs)
+}
+
+/** RFC 3339 in UTC with milliseconds, e.g. `2026-01-02T03:04:05.678Z`; `invalid-time` for a time that is none. */
+export function wallIso(ms: number): string {
+  const date = new Date(ms)
+  return Number.isNaN(date.getTime()) ? 'invalid-time' : date.toISOString()
+}
