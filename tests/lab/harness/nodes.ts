@@ -121,6 +121,13 @@ export function browser(node: string): BrowserIdentity | undefined {
   return undefined
 }
 
+/** Milliseconds since the node's browser was started, or 0 when there is none. Clock ticks are 1/100 s on Linux. */
+export function browserAgeMs(node: string): number {
+  const found = browser(node)
+  const uptime = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0])
+  return found === undefined ? 0 : uptime * 1000 - Number(found.startTicks) * 10
+}
+
 /** The titles of the node's pages as its own DevTools port lists them, or undefined when it does not answer. */
 export function titles(node: string): string[] | undefined {
   const port = /^CDP_PORT='?(\d+)'?$/m.exec(readFileSync(`/etc/netvm/nodes/${node}.env`, 'utf8'))?.[1] ?? ''

@@ -1,0 +1,40 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { availableParallelism } from 'node:os'
+import {
+  browser,
+  browserAgeMs,
+  cadence,
+  nodeUp,
+  stopTimers,
+  tick,
+  until,
+  untilTitled,
+  writeConfig,
+} from '../../../tests/lab/harness.ts'
+
+// 200 ticks against a healthy browser while every core is busy.
+const TICKS = 200
+writeConfig({ NETVM_FRESH_BROWSER: 1 })
+nodeUp('muse')
+await untilTitled('muse')
+cadence('chromebox-watchdog@muse.timer', 3600)
+stopTimers('muse')
+await until('the guard no longer protects it', () => browserAgeMs('muse') > 2000, 20_000)
+
+const burners: ChildProcess[] = []
+// Each ends by itself after ten minutes, whatever becomes of us.
+for (let i = 0; i < availableParallelism(); i++)
+  burners.push(spawn('timeout', ['600', 'sh', '-c', 'while :; do :; done']))
+const before = browser('muse')
+let healthy = 0
+let touched = 0
+for (let i = 0; i < TICKS; i++) {
+  if (tick('muse').status === '0') healthy++
+  const now = browser('muse')
+  if (now?.pid !== before?.pid || now?.startTicks !== before?.startTicks) touched++
+}
+for (const burner of burners) burner.kill()
+process.stdout.write(
+  `${TICKS} ticks, every core busy: ${healthy} healthy, browser touched after ${touched} of them (limit 0)\n`,
+)
+process.exitCode = touched === 0 ? 0 : 1
