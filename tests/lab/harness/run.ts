@@ -37,13 +37,13 @@ export async function until<T>(
   look: () => T | Promise<T>,
   deadlineMs: number,
   everyMs = 50,
-): Promise<NonNullable<T>> {
+): Promise<Exclude<T, null | undefined | false | '' | 0>> {
   const end = performance.now() + deadlineMs
   let last: unknown
   for (;;) {
     try {
       const value = await look()
-      if (value) return value
+      if (value) return value as Exclude<T, null | undefined | false | '' | 0>
       last = value
     } catch (error) {
       last = error
