@@ -1,0 +1,168 @@
+import { spawn } from 'node:child_process'
+import { closeSync, constants, existsSync, openSync, rmSync, writeSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { NetvmError } from '../errors.ts'
+import { describe, run, runOk } from '../exec.ts'
+import type { Paths } from '../paths.ts'
+
+/** Deadline of one `ip` or `wg` call in milliseconds: they take 3 ms; a hung kernel lock is what this is for. */
+const TOOL_DEADLINE_MS = 5_000
+/** A wireguard-go whose interface was deleted ends within a second (it looks at its device once a second). */
+const GONE_DEADLINE_MS = 3_000
+/** The same second, and some, until it has seen that its interface is up in another namespace. */
+const READY_DEADLINE_MS = 5_000
+const POLL_MS = 20
+/** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
+const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
+
+/** Who moves the packets of an interface. */
+export type Engine = 'kernel' | 'wireguard-go'
+
+export function uapiSocket(p: Paths, wg: string): string {
+  return join(p.wireguardRun, `${wg}.sock`)
+}
+
+/**
+ * Makes the interface in the namespace this process is in (the host's), so that its UDP socket stays there when the
+ * interface moves. The kernel's WireGuard where there is one, else wireguard-go, which daemonises: the process stays in
+ * our control group and ends when its interface is deleted.
+ */
+export async function createInterface(p: Paths, wg: string): Promise<Engine> {
+  const added = await run(['ip', 'link', 'add', 'dev', wg, 'type', 'wireguard'], {
+    deadlineMs: TOOL_DEADLINE_MS,
+  })
+  if (added.code === 0) return 'kernel'
+  // "Unknown device type" (no module), "Operation not supported" (no module loader): anything else is a real failure.
+  if (!/unknown device type|not supported/i.test(added.stderr)) throw new NetvmError(describe(added))
+  await untilSocketFree(p, wg)
+  await startWireguardGo(wg)
+  return 'wireguard-go'
+}
+
+/** wg-quick's parts that `wg` knows. The keys go through a file without a name: never in argv, never on a disk. */
+export async function configureInterface(wg: string, setconf: string): Promise<void> {
+  const fd = openSync('/dev/shm', O_TMPFILE | constants.O_RDWR, 0o600)
+  try {
+    writeSync(fd, setconf, 0)
+    // /dev/fd/3 and not /dev/stdin: Node's pipes are sockets, and Linux does not open a socket by that path.
+    const result = await run(['wg', 'setconf', wg, '/dev/fd/3'], { deadlineMs: TOOL_DEADLINE_MS, fds: [fd] })
+    if (result.missing)
+      throw new NetvmError('the program wg is missing', { next: 'apt-get install wireguard-tools' })
+    // wg quotes the line it does not like, which may hold a key, so its words stay out of the message.
+    if (result.code !== 0)
+      throw new NetvmError(`wg setconf ${wg} refused the configuration (exit ${result.code})`)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Runs lines of `ip -batch`, in a namespace when one is given. */
+export async function ipBatch(netns: string | undefined, lines: readonly string[]): Promise<void> {
+  const at = netns === undefined ? [] : ['-n', netns]
+  await runOk(['ip', ...at, '-batch', '-'], { input: `${lines.join('\n')}\n`, deadlineMs: TOOL_DEADLINE_MS })
+}
+
+/** Lets the interface have IPv6 whatever the namespace's default is; `ip -n` would not enter it for /proc/sys. */
+export async function allowV6(netns: string, wg: string): Promise<void> {
+  const setting = `net.ipv6.conf.${wg}.disable_ipv6=0`
+  await runOk(['ip', 'netns', 'exec', netns, 'sysctl', '-qw', setting], { deadlineMs: TOOL_DEADLINE_MS })
+}
+
+/**
+ * Deletes the interface wherever it is, in the namespace or still on the host, and waits until a wireguard-go
+ * behind it is gone. Nothing there is fine.
+ */
+export async function deleteInterface(p: Paths, netns: string, wg: string): Promise<void> {
+  if (existsSync(`/sys/class/net/${wg}`)) {
+    await run(['ip', 'link', 'del', 'dev', wg], { deadlineMs: TOOL_DEADLINE_MS })
+  }
+  if (existsSync(join(p.netnsDir, netns))) {
+    await run(['ip', '-n', netns, 'link', 'del', 'dev', wg], { deadlineMs: TOOL_DEADLINE_MS })
+  }
+  await untilSocketFree(p, wg)
+}
+
+/**
+ * wireguard-go notices only by looking once a second that its interface came up in another namespace, and drops
+ * packets until then. It has a port once it has: waiting here makes a started unit one that carries traffic.
+ */
+export async function untilReady(p: Paths, wg: string): Promise<void> {
+  const end = performance.now() + READY_DEADLINE_MS
+  for (;;) {
+    const port = /^listen_port=(\d+)$/m.exec((await askUapi(uapiSocket(p, wg))) ?? '')?.[1]
+    if (port !== undefined && port !== '0') return
+    if (performance.now() > end)
+      throw new NetvmError(`wireguard-go did not take up ${wg} in ${READY_DEADLINE_MS} ms`)
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
+
+/** A second wireguard-go is refused while the first still answers on its socket; a socket nobody answers on is litter. */
+async function untilSocketFree(p: Paths, wg: string): Promise<void> {
+  const path = uapiSocket(p, wg)
+  const end = performance.now() + GONE_DEADLINE_MS
+  while (existsSync(path)) {
+    if ((await askUapi(path)) === undefined) {
+      rmSync(path, { force: true })
+      return
+    }
+    if (performance.now() > end)
+      throw new NetvmError(`a wireguard-go still serves ${path}`, { next: `fuser ${path}` })
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
+
+/** The answer to WireGuard's `get=1`, or undefined when nobody answers. It holds the private key: never print it. */
+function askUapi(path: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let text = ''
+    const socket = connect(path)
+    const end = (value: string | undefined) => {
+      socket.destroy()
+      resolve(value)
+    }
+    socket.setTimeout(1_000, () => end(undefined))
+    socket.on('error', () => end(undefined))
+    socket.on('connect', () => socket.write('get=1\n\n'))
+    socket.on('data', (data) => {
+      text += data.toString('latin1')
+      if (text.endsWith('\n\n')) end(text)
+    })
+    socket.on('close', () => end(undefined))
+  })
+}
+
+/**
+ * Starts wireguard-go and waits until it has daemonised, which is when the interface exists. Its daemon keeps its
+ * standard streams open for ever, so they are never our pipes: the journal under systemd, else nothing.
+ */
+function startWireguardGo(wg: string): Promise<void> {
+  const out = process.env.JOURNAL_STREAM === undefined ? 'ignore' : 'inherit'
+  return new Promise((resolve, reject) => {
+    const child = spawn('wireguard-go', [wg], {
+      // Its own session: a signal for our terminal's foreground group must not reach the daemon.
+      detached: true,
+      stdio: ['ignore', out, out],
+      env: { PATH: process.env.PATH, LOG_LEVEL: 'error' },
+    })
+    const timer = setTimeout(() => child.kill('SIGKILL'), TOOL_DEADLINE_MS)
+    child.on('error', (err: NodeJS.ErrnoException) => {
+      clearTimeout(timer)
+      const missing = err.code === 'ENOENT'
+      const what = missing
+        ? 'this kernel has no WireGuard and wireguard-go is missing'
+        : `wireguard-go: ${err.message}`
+      reject(new NetvmError(what, missing ? { next: 'apt-get install wireguard-go' } : {}))
+    })
+    child.on('exit', (code, signal) => {
+      clearTimeout(timer)
+      if (code === 0) return resolve()
+      reject(
+        new NetvmError(`wireguard-go could not make ${wg} (${signal ?? `exit ${code}`})`, {
+          next: 'ls -l /dev/net/tun',
+        }),
+      )
+    })
+  })
+}
