@@ -26,7 +26,10 @@ export async function evaluate(wsUrl: string, expression: string, deadlineMs: nu
   return new Promise((resolve) => {
     let connected = false
     let socket: InstanceType<typeof WebSocket>
+    let done = false
     const finish = (result: EvalResult): void => {
+      if (done) return
+      done = true
       clearTimeout(timer)
       resolve(result)
       // terminate(), because a peer that hangs does not answer a close frame either.
@@ -59,7 +62,7 @@ export async function evaluate(wsUrl: string, expression: string, deadlineMs: nu
       request.destroy()
       finish({ kind: 'refused', status: response.statusCode ?? 0 })
     })
-    // 'error' also follows terminate(); it stays handled, and a settled promise ignores it.
+    // Stays attached when done, because terminate() makes an error of a handshake that it ends.
     socket.on('error', (err) => finish({ kind: 'closed', why: clean(err.message) }))
     socket.on('close', (code) => finish({ kind: 'closed', why: `closed by the browser (code ${code})` }))
   })

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { run } from './exec.ts'
+import { type RunResult, run } from './exec.ts'
 import { inNetns } from './netns.ts'
 import { clean } from './text.ts'
 import type { Look } from './types.ts'
@@ -40,9 +40,8 @@ const DEFAULT_MAX_BYTES = 1024 * 1024
  * (`--max-filesize` of curl 7.88 trusts Content-Length, and RLIMIT_FSIZE would end the other fetches too.)
  */
 const BYTES_PER_SECOND = 4 * 1024 * 1024
-/** curl's CURLE_URL_MALFORMAT, CURLE_OPERATION_TIMEDOUT, CURLE_FILESIZE_EXCEEDED. */
+/** curl's CURLE_URL_MALFORMAT and CURLE_FILESIZE_EXCEEDED. */
 const MALFORMED = 3
-const TIMED_OUT = 28
 const TOO_LARGE = 63
 /** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
@@ -74,16 +73,12 @@ export async function fetchInNetns(
     if (ran.missing)
       return { seen: false, why: `the program ${netns === undefined ? 'curl' : 'ip'} is missing` }
     const lines = parseReport(ran.stdout)
-    if (lines.size === 0 && !ran.timedOut) {
-      const why = clean(ran.stderr.trim()) || `exit code ${ran.code ?? ran.signal}`
-      return { seen: false, why: `cannot run curl${netns === undefined ? '' : ` in ${netns}`}: ${why}` }
-    }
+    if (lines.size < asked.length) return { seen: false, why: notReported(netns, ran) }
     for (const { request, index } of asked) {
       const line = lines.get(index)
-      results[index] =
-        line === undefined
-          ? failed(request.url, TIMED_OUT, `no answer in ${request.deadlineMs} ms`, request.deadlineMs)
-          : { url: request.url, body: '', ...line, ...readBody(files.get(index), request, line) }
+      if (line === undefined) return { seen: false, why: notReported(netns, ran) }
+      const body = readBody(files.get(index), request, line)
+      results[index] = { url: request.url, body: '', ...line, ...body }
     }
     return { seen: true, value: results }
   } catch (err) {
@@ -91,6 +86,15 @@ export async function fetchInNetns(
   } finally {
     for (const fd of files.values()) closeSync(fd)
   }
+}
+
+/** Why a URL has no line: its own deadline makes curl report, so without one we could not look. */
+function notReported(netns: string | undefined, ran: RunResult): string {
+  const where = netns === undefined ? '' : ` in ${netns}`
+  if (ran.timedOut)
+    return `curl${where} did not report in ${Math.round(ran.durationMs)} ms (is the host too busy?)`
+  const said = clean(ran.stderr.trim())
+  return `cannot run curl${where}: ${said === '' ? `exit code ${ran.code ?? ran.signal}` : said}`
 }
 
 /** The number under which a child sees the scratch file of a request: extra descriptors start at 3. */
@@ -140,8 +144,8 @@ function readBody(fd: number | undefined, request: FetchRequest, line: ReportLin
   return { body, exitCode: TOO_LARGE, error: `body larger than ${max} bytes` }
 }
 
-function failed(url: string, exitCode: number, error: string, timeMs = 0): FetchResult {
-  return { url, exitCode, httpCode: 0, body: '', timeMs, error }
+function failed(url: string, exitCode: number, error: string): FetchResult {
+  return { url, exitCode, httpCode: 0, body: '', timeMs: 0, error }
 }
 
 function isHttpUrl(url: string): boolean {

@@ -1,12 +1,18 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { runSync } from './exec.ts'
+import { inNetns } from './netns.ts'
 import type { Paths } from './paths.ts'
 import { listPids, netnsInode } from './proc.ts'
+import { clean } from './text.ts'
 import type { Look } from './types.ts'
 
 type ProcPaths = Pick<Paths, 'proc'>
 
-/** Whose network namespace to look into: a process's, or the one with this inode. */
-export type Where = number | { readonly netnsInode: number }
+/**
+ * Whose network namespace to look into: a process's; the one with this inode, through any process inside;
+ * or a named one, which works without one inside (only a socket unit's listener) and costs a child process.
+ */
+export type Where = number | { readonly netnsInode: number } | { readonly netns: string }
 
 /** A listening TCP socket. */
 export interface Listener {
@@ -18,7 +24,10 @@ export interface Listener {
   readonly pid?: number
 }
 
+/** TCP_LISTEN of include/net/tcp_states.h, as the table prints it. */
 const LISTEN = '0A'
+/** Two small tables; a call that takes longer is stuck. */
+const NAMED = { deadlineMs: 2000 }
 /** Addresses under which a loopback client reaches a listener. */
 export const LOOPBACK: readonly string[] = ['127.0.0.1', '::1', '0.0.0.0', '::', '::ffff:127.0.0.1']
 
@@ -96,33 +105,43 @@ function socketsIn(
   port: number,
   address: string | readonly string[] | undefined,
 ): Look<Listener[]> {
-  const at =
-    typeof where === 'number' ? { seen: true as const, value: where } : memberOf(proc, where.netnsInode)
-  if (!at.seen) return at
-  const rows: Listener[] = []
-  for (const table of ['tcp', 'tcp6']) {
-    const path = `${proc}/${at.value}/net/${table}`
-    try {
-      rows.push(...parseTcpTable(readFileSync(path, 'latin1')))
-    } catch (err) {
-      // A kernel without IPv6 has no tcp6; without tcp we saw nothing.
-      const code = (err as NodeJS.ErrnoException).code ?? String(err)
-      if (table === 'tcp' || code !== 'ENOENT') return { seen: false, why: `cannot read ${path}: ${code}` }
-    }
-  }
+  const tables = tcpTables(proc, where)
+  if (!tables.seen) return tables
+  const rows = parseTcpTable(tables.value)
   const wanted = typeof address === 'string' ? [address] : address
   return { seen: true, value: rows.filter((r) => r.port === port && (wanted?.includes(r.address) ?? true)) }
 }
 
+/** Both tables, one after the other. A kernel without IPv6 has no tcp6; without tcp we saw nothing. */
+function tcpTables(proc: string, where: Where): Look<string> {
+  if (typeof where === 'object' && 'netns' in where) {
+    const got = runSync(inNetns(where.netns, ['cat', '/proc/self/net/tcp', '/proc/self/net/tcp6']), NAMED)
+    if (got.code === 0 || (got.code === 1 && got.stdout.includes('local_address'))) {
+      return { seen: true, value: got.stdout }
+    }
+    return { seen: false, why: `cannot look into ${where.netns}: ${clean(got.stderr.trim())}` }
+  }
+  const at =
+    typeof where === 'number' ? { seen: true as const, value: where } : memberOf(proc, where.netnsInode)
+  if (!at.seen) return at
+  let text = ''
+  for (const table of ['tcp', 'tcp6']) {
+    const path = `${proc}/${at.value}/net/${table}`
+    try {
+      text += readFileSync(path, 'latin1')
+    } catch (err) {
+      const code = (err as NodeJS.ErrnoException).code ?? String(err)
+      if (table === 'tcp' || code !== 'ENOENT') return { seen: false, why: `cannot read ${path}: ${code}` }
+    }
+  }
+  return { seen: true, value: text }
+}
+
 /** Some process inside the namespace: the kernel shows a namespace's sockets only through a member. */
 function memberOf(proc: string, inode: number): Look<number> {
-  try {
-    for (const pid of listPids(proc)) {
-      const ns = netnsInode(proc, pid)
-      if (ns.seen && ns.value === inode) return { seen: true, value: pid }
-    }
-  } catch (err) {
-    return { seen: false, why: `cannot list ${proc}: ${String((err as NodeJS.ErrnoException).code)}` }
+  for (const pid of pidsOrNone(proc)) {
+    const ns = netnsInode(proc, pid)
+    if (ns.seen && ns.value === inode) return { seen: true, value: pid }
   }
   return { seen: false, why: `no process to look through in network namespace ${inode}` }
 }
@@ -131,13 +150,21 @@ function memberOf(proc: string, inode: number): Look<number> {
 function findHolders(proc: string, where: Where, inodes: ReadonlySet<number>): Map<number, number> {
   const holders = new Map<number, number>()
   const first = typeof where === 'number' ? [where] : []
-  for (const pid of [...first, ...listPids(proc)]) {
+  for (const pid of [...first, ...pidsOrNone(proc)]) {
     if (holders.size === inodes.size) break
     const held = socketInodes(proc, pid)
     if (!held.seen) continue
     for (const inode of held.value) if (inodes.has(inode) && !holders.has(inode)) holders.set(inode, pid)
   }
   return holders
+}
+
+function pidsOrNone(proc: string): number[] {
+  try {
+    return listPids(proc)
+  } catch {
+    return []
+  }
 }
 
 function socketInodes(proc: string, pid: number): Look<Set<number>> {

@@ -111,11 +111,9 @@ export function canSeeAll(proc: string): Look<true> {
   } catch (err) {
     return { seen: false, why: `${proc} does not show this process (${errno(err)}): another PID namespace` }
   }
-  const init = slurp(`${proc}/1/stat`)
-  if (typeof init === 'string') return { seen: false, why: `processes of others are hidden: pid 1: ${init}` }
   const argv = slurp(`${proc}/1/cmdline`)
   if (typeof argv === 'string') return { seen: false, why: `processes of others are hidden: pid 1: ${argv}` }
-  const comm = parseStat(init.toString('latin1'))?.comm ?? '?'
+  const comm = readStat(proc, 1)?.comm ?? 'unreadable'
   if (comm === 'systemd' || comm === 'init') return { seen: true, value: true }
   try {
     if (readlinkSync(`${proc}/${self}/ns/pid`) === INITIAL_PID_NS) return { seen: true, value: true }
@@ -138,7 +136,7 @@ export function findBrowsers(
   netns?: number,
 ): Look<BrowserProcess[]> {
   const token = `--user-data-dir=${node.profileDir}`
-  const scan = scanProfile(p.proc, Buffer.from(`\0${token}\0`, 'utf8'), (argv) => {
+  const scan = scanProfile(p.proc, Buffer.from(token, 'utf8'), (argv) => {
     return argv.includes(token, 1) && !argv.some((arg) => arg.startsWith('--type='))
   })
   if (!scan.seen) return scan

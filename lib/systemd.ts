@@ -97,7 +97,8 @@ export async function show(
     '--',
     ...units,
   ]
-  const result = await run(argv, { deadlineMs })
+  // Timestamps for people are printed in the local zone otherwise.
+  const result = await run(argv, { deadlineMs, env: { TZ: 'UTC' } })
   if (result.missing) return { seen: false, why: 'the program systemctl is missing' }
   if (result.timedOut) return { seen: false, why: `systemctl show gave no answer in ${deadlineMs} ms` }
   if (result.code !== 0) {
