@@ -98,10 +98,10 @@ function rounds(
       if (readText(path, file) !== before) continue
       write(path, file, after, fstatSync(fd))
       wrote = true
-      // An editor that writes in place may have written to the file we replaced: its text is the base then.
+      // An editor that writes in place may have written to the file we replaced: its text goes back, and is the base of another round.
       const late = readAll(fd)
       if (late === before) return true
-      write(path, file, change(late) ?? late, fstatSync(fd))
+      write(path, file, late, fstatSync(fd))
     } finally {
       closeSync(fd)
     }

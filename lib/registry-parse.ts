@@ -17,6 +17,8 @@ export interface ParsedRegistry {
   readonly nodes: Node[]
   readonly errors: RowError[]
   readonly table?: Table
+  /** The file, when it was read from one. */
+  readonly path?: string
 }
 
 /** The file cannot be read, or holds no table that is a registry. Nothing supervised is removed then. */

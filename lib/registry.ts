@@ -28,7 +28,7 @@ export function readRegistry(_p: Paths, config: Pick<Config, 'registry'>): Parse
   }
   if (text.length > MAX_BYTES) throw new RegistryError(`${config.registry} is larger than 4 MiB`)
   try {
-    return parseRegistry(text)
+    return { ...parseRegistry(text), path: config.registry }
   } catch (err) {
     if (!(err instanceof RegistryError)) throw err
     throw new RegistryError(`${config.registry}: ${err.message}`, `editor ${config.registry}`, err)
@@ -47,18 +47,20 @@ export function activeLocalNodes(parsed: ParsedRegistry, hostname: string): Node
   return parsed.nodes.filter((n) => n.status === 'active' && isLocal(n, hostname))
 }
 
-/**
- * @param where the registry's path for the error
- * @throws UsageError for a name without an accepted row; it says why when the row was refused
- */
-export function findNode(parsed: ParsedRegistry, name: string, where = '/etc/netvm/NODES.md'): Node {
+/** @throws UsageError for a name without an accepted row; it says why when the row was refused */
+export function findNode(parsed: ParsedRegistry, name: string): Node {
   const node = parsed.nodes.find((n) => n.name === name)
   if (node !== undefined) return node
+  const where = parsed.path ?? 'the registry'
+  const next = parsed.path === undefined ? undefined : `editor ${parsed.path}`
   const refused = parsed.errors.find((e) => e.name === name)
   if (refused !== undefined) {
     const at = `${where} line ${refused.line}`
-    throw new UsageError(`the row of node ${name} was refused: ${at}: ${refused.reason}`, `editor ${where}`)
+    throw new UsageError(`the row of node ${name} was refused: ${at}: ${refused.reason}`, next)
   }
   const known = clean(parsed.nodes.map((n) => n.name).join(', '), 200)
-  throw new UsageError(`no node "${clean(name, 60)}" in ${where}${known === '' ? '' : ` (it has ${known})`}`)
+  throw new UsageError(
+    `no node "${clean(name, 60)}" in ${where}${known === '' ? '' : ` (it has ${known})`}`,
+    next,
+  )
 }

@@ -1,0 +1,22 @@
+import { now } from './clock.ts'
+import { DEFAULTS } from './config.ts'
+import { ConfigError, errorLine } from './errors.ts'
+import type { Log } from './log.ts'
+import { type PageContext, page, pageRecovered, type Say } from './page.ts'
+import type { Paths } from './paths.ts'
+
+/**
+ * A broken netvm.env or registry stops every supervisor on this host, so it must report itself: once per
+ * fault text, whichever supervisor meets it first, and again every four hours (the configured interval
+ * cannot be read). For runs by a timer; a person sees the error on the terminal. Never throws.
+ * @returns undefined too when the error is no ConfigError
+ */
+export function pageConfigFault(p: Paths, log: Log, err: unknown): Say | undefined {
+  if (!(err instanceof ConfigError)) return undefined
+  return page({ p, config: DEFAULTS, now: now(p), log }, 'config-fault', 'fleet', errorLine(err))
+}
+
+/** Call it whenever configuration and registry were read: closes the fault above once that has held. */
+export function pageConfigWell(ctx: PageContext): Say | undefined {
+  return pageRecovered(ctx, 'config-fault', 'fleet', 'configuration and registry can be read again')
+}
