@@ -38,8 +38,4 @@ export interface BrowserJudgement {
 }
 
 /** How the last browser ended, from its unit. */
-export interface Ended {
-  readonly how: 'clean' | 'exit-code' | 'signal' | 'oom-kill' | 'core-dump' | 'unknown'
-  /** E.g. `exit status 21`, `signal KILL`. */
-  readonly detail: string
-}
+export type { Ended } from '../systemd.ts'

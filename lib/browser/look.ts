@@ -1,0 +1,118 @@
+import { pageVerdict, parseTargets, parseVersion } from '../cdp.ts'
+import type { Config } from '../config.ts'
+import { type FetchRequest, type FetchResult, fetchInNetns } from '../curl.ts'
+import { holdsListener, listenersIn } from '../listener.ts'
+import { lookNetns } from '../netns.ts'
+import { type Paths, profileDir } from '../paths.ts'
+import { type BrowserProcess, findBrowsers, readArgv } from '../proc.ts'
+import { clean } from '../text.ts'
+import type { Look, Node } from '../types.ts'
+import { judgeBrowser } from './judge.ts'
+import type { BrowserJudgement, BrowserLook, CdpFinding, MainProcess, PageFinding } from './types.ts'
+
+export interface BrowserContext {
+  readonly p: Paths
+  readonly config: Config
+}
+
+/** `/json/version` and `/json/list`, in the order that `readAnswers` expects. */
+export function cdpRequests(node: Node, deadlineMs: number): FetchRequest[] {
+  const base = `http://127.0.0.1:${node.cdpPort}/json`
+  return [`${base}/version`, `${base}/list`].map((url) => ({ url, deadlineMs, wantBody: true }))
+}
+
+/** The main process of the node's profile in its namespace, and those of the profile elsewhere. */
+export function findMain(
+  p: Paths,
+  node: Node,
+  netnsInode: number | undefined,
+): Pick<BrowserLook, 'process' | 'elsewhere'> {
+  if (netnsInode === undefined) {
+    return { process: { seen: false, why: 'the inode of the namespace is not known' }, elsewhere: [] }
+  }
+  const found = findBrowsers(p, { profileDir: profileDir(p, node.name) }, netnsInode)
+  if (!found.seen) return { process: found, elsewhere: [] }
+  const here = found.value.filter((b) => b.inNetns === true).sort((a, b) => b.ageMs - a.ageMs)
+  const elsewhere = found.value.filter((b) => b.inNetns === false).map(plain)
+  const main = here[0]
+  if (main) return { process: { seen: true, value: plain(main) }, elsewhere }
+  const untold = found.value.find((b) => b.inNetns === undefined)
+  if (untold) {
+    return { process: { seen: false, why: `cannot see the namespace of pid ${untold.pid}` }, elsewhere }
+  }
+  return { process: { seen: true, value: undefined }, elsewhere }
+}
+
+function plain(b: BrowserProcess): MainProcess {
+  return { pid: b.pid, startTicks: b.startTicks, ageMs: b.ageMs, state: b.state }
+}
+
+/** What the two CDP answers mean for this main process. The first two results are those of `cdpRequests`. */
+export function readAnswers(
+  p: Paths,
+  node: Node,
+  main: MainProcess,
+  results: Look<readonly FetchResult[]>,
+): Pick<BrowserLook, 'cdp' | 'page'> {
+  if (!results.seen) return { cdp: results }
+  const [version, list] = results.value
+  const cdp = readVersion(p, node, main, version)
+  if (cdp.state !== 'ok') return { cdp: { seen: true, value: cdp } }
+  if (!list || list.exitCode !== 0) {
+    const detail = `/json/list: ${list?.error ?? 'not asked'}`
+    return { cdp: { seen: true, value: { state: 'unreachable', detail } } }
+  }
+  return { cdp: { seen: true, value: cdp }, page: { seen: true, value: readPages(list, node.chatTitle) } }
+}
+
+function readVersion(p: Paths, node: Node, main: MainProcess, got: FetchResult | undefined): CdpFinding {
+  if (!got || got.exitCode !== 0) return { state: 'unreachable', detail: got?.error ?? 'not asked' }
+  const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
+  // Whoever answers, the socket says whose answer it is: another browser's is as well-formed as ours.
+  const ours = holdsListener(p, main.pid, node.cdpPort)
+  if (version && (!ours.seen || ours.value)) return { state: 'ok', browser: clean(version.browser, 60) }
+  const what = version ? clean(version.browser, 60) : `HTTP ${got.httpCode}, not a browser's answer`
+  if (ours.seen && !ours.value) return { state: 'squatted', detail: `${what}${squatter(p, node, main)}` }
+  return { state: 'unreachable', detail: what }
+}
+
+function squatter(p: Paths, node: Node, main: MainProcess): string {
+  const found = listenersIn(p, main.pid, node.cdpPort)
+  const pid = found.seen ? found.value.find((l) => l.pid !== undefined && l.pid !== main.pid)?.pid : undefined
+  if (pid === undefined) return ''
+  return `, from pid ${pid} (${clean(readArgv(p.proc, pid)[0] ?? '?', 60)})`
+}
+
+function readPages(list: FetchResult, title: string): PageFinding {
+  const targets = parseTargets(list.body)
+  if (!targets) return { state: 'missing', detail: '/json/list is not a target list' }
+  const found = pageVerdict(targets, title)
+  switch (found.kind) {
+    case 'ok':
+      return { state: 'ok', title: clean(found.page.title, 80) }
+    case 'missing':
+      return { state: 'missing', detail: `titles: ${clean(found.titles.slice(0, 3).join(' | '), 120)}` }
+    case 'noPages': {
+      const types = found.types.length > 0 ? `, only ${clean(found.types.join(' '), 80)}` : ''
+      return { state: 'no-pages', detail: `no page at all${types}` }
+    }
+    case 'errorPage':
+      return { state: 'error-page', detail: `error page: ${clean(found.page.title, 80)}` }
+  }
+}
+
+/** One look at process, CDP and page of a node whose namespace is there, judged. One curl process at most. */
+export async function lookBrowser(
+  ctx: BrowserContext,
+  node: Node,
+  deadlineMs = ctx.config.probeDeadlineMs,
+): Promise<BrowserJudgement> {
+  const asked = { title: node.chatTitle, port: node.cdpPort }
+  const netns = lookNetns(ctx.p, node.netns)
+  const inode = netns.seen ? netns.value.inode : undefined
+  const found = findMain(ctx.p, node, inode)
+  const main = found.process.seen ? found.process.value : undefined
+  if (!main) return judgeBrowser(found, asked)
+  const results = await fetchInNetns(node.netns, cdpRequests(node, deadlineMs))
+  return judgeBrowser({ ...found, ...readAnswers(ctx.p, node, main, results) }, asked)
+}

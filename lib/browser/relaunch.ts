@@ -1,0 +1,152 @@
+import { withLock } from '../lock.ts'
+import { resetFailed, start } from '../systemd.ts'
+import type { Node } from '../types.ts'
+import { type Deadline, deadlineIn } from './deadline.ts'
+import { type BrowserContext, lookBrowser } from './look.ts'
+import { mendSingleton, PROFILE_IN_USE } from './singleton.ts'
+import { stopBoundMs, stopBrowser } from './stop.ts'
+import type { BrowserJudgement, Ended } from './types.ts'
+import { browserUnit, lastWords, profileReset, type Verified, verifyBrowser } from './verify.ts'
+
+/** `TimeoutStartSec` of chromebox@.service in milliseconds; the start itself ends at exec. */
+const START_MS = 30_000
+/** What systemctl and the looks around a relaunch take together, generously, in milliseconds. */
+const OVERHEAD_MS = 2_000
+
+export type RelaunchResult =
+  /** Nothing was touched; `why` is for people (`skip kill: launched 12s ago`). */
+  | { readonly did: 'nothing'; readonly why: string; readonly judgement: BrowserJudgement }
+  | {
+      readonly did: 'ok' | 'failed'
+      /** From the stop to the healthy look, or to the end of the time. */
+      readonly durationMs: number
+      /** Failed: the sentence for people, with how the new browser ended if it did. Ok: empty. */
+      readonly reason: string
+      readonly judgement: BrowserJudgement
+      /** How the browser before this relaunch had ended. */
+      readonly ended: Ended
+      readonly notes: readonly string[]
+    }
+
+export interface RelaunchOptions {
+  /** The finding that asks for it; with the program's name it is what the lock says while it is held. */
+  readonly why: string
+  readonly program?: string
+  /** How long to wait for the node lock, in milliseconds. Default 15 s, as under a timer. */
+  readonly lockWaitMs?: number
+  /** The end of the caller's run. Default 100 s. */
+  readonly deadline?: Deadline
+  /** A second look after the lock was taken; text says why nothing is to be done after all. */
+  readonly stillNeeded?: (judgement: BrowserJudgement) => Promise<string | undefined> | string | undefined
+  /** Called under the lock, right before anything is touched: record the attempt here. */
+  readonly begin?: (ended: Ended) => void | Promise<void>
+}
+
+/** Milliseconds that a relaunch may need; starting one with less left would leave it unverified. */
+export function relaunchNeedsMs(config: BrowserContext['config'], alive: boolean): number {
+  return (alive ? stopBoundMs(config.stopGraceMs) : 0) + verifyMs(config) + OVERHEAD_MS
+}
+
+/** The time in which a new browser must become healthy; bounded, because the run itself is. */
+function verifyMs(config: BrowserContext['config']): number {
+  return Math.min(60_000, config.relaunchChecks * config.relaunchIntervalMs)
+}
+
+/**
+ * Restarts a node's browser: takes the node lock, looks again, keeps the fresh-browser guard, stops,
+ * starts, and verifies by looking. The one actuator that every supervisor uses.
+ *
+ * @throws LockedError when another run holds the node
+ */
+export async function relaunchBrowser(
+  ctx: BrowserContext,
+  node: Node,
+  opts: RelaunchOptions,
+): Promise<RelaunchResult> {
+  const doing = `${opts.program ?? 'netvm'}: relaunching the browser (${opts.why})`
+  const deadline = opts.deadline ?? deadlineIn(100_000)
+  return withLock(ctx.p, `node-${node.name}`, doing, { waitMs: opts.lockWaitMs ?? 15_000 }, async () => {
+    const judgement = await lookBrowser(ctx, node)
+    const why = await opts.stillNeeded?.(judgement)
+    if (why !== undefined) return { did: 'nothing', why, judgement }
+    return relaunchLocked(ctx, node, judgement, { ...opts, deadline })
+  })
+}
+
+/** The same for a caller that holds the node lock and has just looked (`judgement`). */
+export async function relaunchLocked(
+  ctx: BrowserContext,
+  node: Node,
+  judgement: BrowserJudgement,
+  opts: RelaunchOptions & { readonly deadline: Deadline },
+): Promise<RelaunchResult> {
+  const { config } = ctx
+  const unknown = judgement.verdict.state === 'unknown' && judgement.verdict.layer === 'process'
+  if (unknown) return { did: 'nothing', why: judgement.verdict.reason, judgement }
+  const age = judgement.process?.ageMs
+  if (age !== undefined && age < config.freshBrowserMs) {
+    return { did: 'nothing', why: `skip kill: launched ${Math.floor(age / 1000)}s ago`, judgement }
+  }
+  const before = await browserUnit(node.name)
+  const alive = age !== undefined || !['inactive', 'failed', undefined].includes(before?.active)
+  if (opts.deadline.leftMs() < relaunchNeedsMs(config, alive)) {
+    return { did: 'nothing', why: 'too little time left in this run, the next one relaunches', judgement }
+  }
+  const ended: Ended = alive
+    ? { how: 'unknown', detail: 'it was running' }
+    : (before?.ended ?? { how: 'unknown', detail: 'systemctl did not say' })
+  await opts.begin?.(ended)
+  const began = performance.now()
+  const beganWallMs = Date.now()
+  const notes: string[] = []
+  const fail = (reason: string): RelaunchResult => {
+    const durationMs = Math.round(performance.now() - began)
+    return { did: 'failed', durationMs, reason, judgement, ended, notes }
+  }
+  // Whatever the unit says, a browser of the profile may run beside it (a hand-started one).
+  if (alive || judgement.verdict.evidence.length > 0) {
+    const stopped = await stopBrowser(ctx, node)
+    notes.push(...stopped.notes)
+    if (stopped.stillThere) return fail(stopped.stillThere)
+  }
+  let got = await startAndVerify(ctx, node, opts.deadline, before?.active === 'failed')
+  if (typeof got !== 'string' && !got.ok && isProfileInUse(got)) {
+    const mended = mendSingleton(ctx.p, node.name)
+    notes.push(mended.seen ? mended.value : `Singleton links left alone: ${mended.why}`)
+    if (mended.seen) got = await startAndVerify(ctx, node, opts.deadline, true)
+  }
+  if (typeof got === 'string') return fail(got)
+  const reset = profileReset(ctx, node.name, beganWallMs)
+  if (reset) notes.push(reset)
+  const durationMs = Math.round(performance.now() - began)
+  const shared = { durationMs, judgement: got.judgement, ended, notes }
+  if (got.ok) return { did: 'ok', reason: '', ...shared }
+  return { did: 'failed', reason: await failure(node, got, beganWallMs), ...shared }
+}
+
+async function startAndVerify(
+  ctx: BrowserContext,
+  node: Node,
+  deadline: Deadline,
+  failedBefore: boolean,
+): Promise<Verified | string> {
+  const unit = `chromebox@${node.name}.service`
+  if (failedBefore) await resetFailed(unit, 5000)
+  const started = await start(unit, START_MS)
+  if (!started.ok) return started.detail
+  const leftMs = Math.max(1000, deadline.leftMs() - 1000)
+  return verifyBrowser(ctx, node, deadlineIn(Math.min(verifyMs(ctx.config), leftMs)))
+}
+
+function isProfileInUse(got: Verified): boolean {
+  return !got.ok && got.ended?.how === 'exit-code' && got.ended.status === PROFILE_IN_USE
+}
+
+async function failure(node: Node, got: Verified, sinceWallMs: number): Promise<string> {
+  const { reason, evidence } = got.judgement.verdict
+  const facts = [...evidence]
+  if (!got.ok && got.ended) facts.push(`it ended: ${got.ended.detail}`)
+  const words = await lastWords(node.name, sinceWallMs)
+  if (words !== '') facts.push(`it said: ${words}`)
+  return facts.length > 0 ? `${reason} (${facts.join('; ')})` : reason
+}

@@ -1,0 +1,80 @@
+import { profileDir } from '../paths.ts'
+import { type BrowserProcess, findBrowsers, profileLeftovers, readStat } from '../proc.ts'
+import { stop } from '../systemd.ts'
+import type { Node } from '../types.ts'
+import { sleep } from './deadline.ts'
+import type { BrowserContext } from './look.ts'
+
+/**
+ * `TimeoutStopSec` of chromebox@.service in milliseconds: TERM to KILL, long enough to flush cookies. The
+ * longest that a stop takes, but for the seconds of systemd itself.
+ */
+export const UNIT_STOP_MS = 15_000
+const STOP_SLACK_MS = 3_000
+
+/** How long a stop of a living browser can take, in milliseconds. */
+export function stopBoundMs(stopGraceMs: number): number {
+  return Math.max(UNIT_STOP_MS, stopGraceMs) + STOP_SLACK_MS
+}
+
+/**
+ * Stops the node's browser: its unit (TERM, then KILL, by systemd), then any main process of the profile
+ * that runs outside the unit. Returns notes for people; throws nothing.
+ *
+ * @returns `stillThere` names a main process that survived all of it
+ */
+export async function stopBrowser(
+  ctx: BrowserContext,
+  node: Node,
+): Promise<{ notes: string[]; stillThere?: string }> {
+  const notes: string[] = []
+  const stopped = await stop(`chromebox@${node.name}.service`, stopBoundMs(ctx.config.stopGraceMs))
+  if (!stopped.ok) notes.push(stopped.detail)
+  const dir = { profileDir: profileDir(ctx.p, node.name) }
+  const strays = findBrowsers(ctx.p, dir)
+  if (strays.seen && strays.value.length > 0) {
+    const left = await endProcesses(ctx, strays.value)
+    notes.push(`ended ${strays.value.map((b) => `pid ${b.pid}`).join(', ')} outside the unit`)
+    if (left) return { notes, stillThere: `pid ${left.pid} does not end (state ${left.state})` }
+  }
+  const leftovers = profileLeftovers(ctx.p, dir)
+  if (leftovers.seen && leftovers.value.length > 0) {
+    const who = leftovers.value.slice(0, 5).map((l) => `${l.comm} ${l.pid}`)
+    notes.push(`left over from the profile: ${who.join(', ')}`)
+  }
+  return { notes }
+}
+
+/** TERM (and CONT, or a stopped one never takes it), the grace time, KILL. Only these very processes. */
+async function endProcesses(
+  ctx: BrowserContext,
+  processes: readonly BrowserProcess[],
+): Promise<BrowserProcess | undefined> {
+  const alive = () => processes.filter((b) => isAlive(ctx.p.proc, b))
+  for (const b of alive()) {
+    signal(b.pid, 'SIGTERM')
+    signal(b.pid, 'SIGCONT')
+  }
+  await until(() => alive().length === 0, ctx.config.stopGraceMs)
+  for (const b of alive()) signal(b.pid, 'SIGKILL')
+  await until(() => alive().length === 0, 2000)
+  return alive()[0]
+}
+
+/** Pid and start ticks together: a pid alone may be another program by now. */
+function isAlive(proc: string, b: { pid: number; startTicks: number }): boolean {
+  const stat = readStat(proc, b.pid)
+  return stat !== undefined && stat.startTicks === b.startTicks && stat.state !== 'Z' && stat.state !== 'X'
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It ended in this moment.
+  }
+}
+
+async function until(done: () => boolean, ms: number): Promise<void> {
+  for (const end = performance.now() + ms; !done() && performance.now() < end; ) await sleep(50)
+}

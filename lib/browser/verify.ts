@@ -1,0 +1,108 @@
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fetchInNetns } from '../curl.ts'
+import { run } from '../exec.ts'
+import { holdsListener } from '../listener.ts'
+import { profileDir } from '../paths.ts'
+import { readStat } from '../proc.ts'
+import { ENDED_PROPS, howItEnded, show, type UnitShow } from '../systemd.ts'
+import { clean } from '../text.ts'
+import type { Node } from '../types.ts'
+import { type Deadline, sleep } from './deadline.ts'
+import { judgeBrowser } from './judge.ts'
+import { type BrowserContext, cdpRequests, lookBrowser, readAnswers } from './look.ts'
+import type { BrowserJudgement, Ended, MainProcess } from './types.ts'
+
+/** Between two looks for the listener: four small files of /proc, so often costs little. */
+const LISTEN_POLL_MS = 40
+/** Between two questions over HTTP, each a curl process inside the namespace. */
+const HTTP_POLL_MS = 120
+/** Without a listener of its own, a whole look this often: somebody else may hold the port. */
+const WHOLE_LOOK_MS = 5_000
+
+export interface UnitState {
+  readonly active: string
+  readonly mainPid: number
+  readonly ended: Ended
+}
+
+/** State of the browser's unit and how its last main process ended: one systemctl call. */
+export async function browserUnit(node: string): Promise<UnitState | undefined> {
+  const unit = `chromebox@${node}.service`
+  const look = await show([unit], ['ActiveState', 'MainPID', ...ENDED_PROPS])
+  const found: UnitShow | undefined = look.seen ? look.value[unit] : undefined
+  if (!found) return undefined
+  return {
+    active: found.ActiveState ?? '',
+    mainPid: Number(found.MainPID ?? 0),
+    ended: howItEnded(found),
+  }
+}
+
+export type Verified =
+  | { readonly ok: true; readonly judgement: BrowserJudgement }
+  | { readonly ok: false; readonly judgement: BrowserJudgement; readonly ended?: Ended }
+
+/**
+ * Looks until the browser that was just started is healthy, its process has ended, or the time is over.
+ * Asks HTTP only once its main process listens: before that an answer could only be somebody else's.
+ */
+export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: Deadline): Promise<Verified> {
+  const pid = (await browserUnit(node.name))?.mainPid ?? 0
+  const stat = pid > 0 ? readStat(ctx.p.proc, pid) : undefined
+  let judgement: BrowserJudgement | undefined
+  let wholeAt = performance.now() + WHOLE_LOOK_MS
+  while (stat && deadline.leftMs() > 0) {
+    const now = readStat(ctx.p.proc, pid)
+    if (!now || now.startTicks !== stat.startTicks || now.state === 'Z') {
+      const ended = await browserUnit(node.name)
+      judgement = await lookBrowser(ctx, node)
+      return { ok: false, judgement, ...(ended ? { ended: ended.ended } : {}) }
+    }
+    const listens = holdsListener(ctx.p, pid, node.cdpPort)
+    if (listens.seen && listens.value) {
+      const main: MainProcess = { pid, startTicks: now.startTicks, ageMs: 0, state: now.state }
+      judgement = await ask(ctx, node, main)
+      if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
+      await sleep(HTTP_POLL_MS)
+      continue
+    }
+    if (performance.now() >= wholeAt) {
+      judgement = await lookBrowser(ctx, node, ctx.config.innerDeadlineMs)
+      if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
+      wholeAt = performance.now() + WHOLE_LOOK_MS
+    }
+    await sleep(LISTEN_POLL_MS)
+  }
+  // Without a main pid (systemctl did not say) the whole look is all there is.
+  judgement = await lookBrowser(ctx, node)
+  const ok = judgement.verdict.state === 'healthy'
+  return ok ? { ok, judgement } : { ok, judgement }
+}
+
+async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<BrowserJudgement> {
+  const results = await fetchInNetns(node.netns, cdpRequests(node, ctx.config.innerDeadlineMs))
+  const look = { process: { seen: true, value: main } as const, elsewhere: [] }
+  const asked = { title: node.chatTitle, port: node.cdpPort }
+  return judgeBrowser({ ...look, ...readAnswers(ctx.p, node, main, results) }, asked)
+}
+
+/** What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. */
+export async function lastWords(node: string, sinceWallMs: number): Promise<string> {
+  const unit = `chromebox@${node}.service`
+  const since = `--since=@${Math.floor(sinceWallMs / 1000)}`
+  const argv = ['journalctl', '--no-pager', '--quiet', '-o', 'cat', '-n', '5', since, '-u', unit]
+  // systemd's own lines of the unit say what we know already; the browser's are of its own user.
+  const ran = await run([...argv, '_TRANSPORT=stdout'], { deadlineMs: 3000, maxOutput: 64 * 1024 })
+  const lines = ran.code === 0 ? ran.stdout.split('\n').filter((l) => l.trim() !== '') : []
+  return clean(lines.at(-1) ?? '', 160)
+}
+
+/** Chromium resets a profile whose Preferences file it cannot read, silently, and keeps the bad one aside. */
+export function profileReset(ctx: BrowserContext, node: string, sinceWallMs: number): string | undefined {
+  const bad = join(profileDir(ctx.p, node), 'Default', 'Preferences.bad')
+  const isNew = existsSync(bad) && statSync(bad).mtimeMs >= sinceWallMs - 1000
+  return isNew
+    ? 'Chromium reset the profile: Preferences was unreadable (kept as Preferences.bad)'
+    : undefined
+}
