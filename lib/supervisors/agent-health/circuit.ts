@@ -1,0 +1,266 @@
+import type { Now } from '../../types.ts'
+
+/** closed: restarts may happen. open: none. half-open: the cooldown has passed, one probe may restart once. */
+export type CircuitState = 'closed' | 'open' | 'half-open'
+
+export interface CircuitPolicy {
+  /** Consecutive failures before a restart (NETVM_API_STRIKES). */
+  readonly strikeLimit: number
+  /** Two failures further apart than this are not consecutive, in ms: three timer periods. */
+  readonly strikeWindowMs: number
+  /** Consecutive futile restarts that open the circuit (NETVM_FUTILE_LIMIT). */
+  readonly futileLimit: number
+  /** How long an open circuit forbids restarts, in ms (NETVM_CIRCUIT_COOLDOWN). */
+  readonly cooldownMs: number
+}
+
+/**
+ * A restart that is under way. It is written before the browser is touched, so that a run which dies in
+ * the middle has already been counted as futile: `trip` opens the circuit, `probe` keeps it open.
+ */
+export type Pending = 'none' | 'restart' | 'trip' | 'probe'
+
+export type ReviewKind = 'trips-often' | 'well-after-cooldown' | 'reset-early'
+
+/** D4: a hint to a person that the breaker's settings deserve a look. */
+export interface Review {
+  readonly kind: ReviewKind
+  readonly wallMs: number
+}
+
+/** What is remembered of one node between runs. */
+export interface CircuitMemory {
+  readonly strikes: number
+  readonly lastStrike: Now | null
+  readonly futile: number
+  /** Set while the circuit is open or half-open; half-open is derived, so it cannot get stuck. */
+  readonly openedAt: Now | null
+  readonly pending: Pending
+  /** When the circuit last opened or closed, wall clock, for people. */
+  readonly changedWallMs: number
+  /** Closed → open transitions of the last 7 days, wall clock. Read by people and review notices only. */
+  readonly trips: readonly number[]
+  readonly reviews: readonly Review[]
+}
+
+export type CircuitEvent =
+  | 'ok'
+  | 'failure'
+  | 'unknown'
+  | 'restart-started'
+  | 'restart-helped'
+  | 'restart-futile'
+  | 'reset'
+
+export type Note = 'struck' | 'futile' | 'tripped' | 'reopened' | 'closed' | ReviewKind
+
+export interface Step {
+  readonly memory: CircuitMemory
+  /** The breaker would restart the browser now, if no guard forbids it. */
+  readonly wantsRestart: boolean
+  readonly notes: readonly Note[]
+}
+
+const WEEK_MS = 7 * 24 * 3600 * 1000
+const KEPT_REVIEWS = 10
+/** D4: "more than twice in a week" is too touchy. */
+const TOUCHY_TRIPS = 2
+
+export const freshMemory: CircuitMemory = {
+  strikes: 0,
+  lastStrike: null,
+  futile: 0,
+  openedAt: null,
+  pending: 'none',
+  changedWallMs: 0,
+  trips: [],
+  reviews: [],
+}
+
+/** What a lost or unreadable memory becomes: an open circuit with the whole cooldown ahead. */
+export function cautiousMemory(now: Now, policy: CircuitPolicy): CircuitMemory {
+  return { ...freshMemory, futile: policy.futileLimit, openedAt: now, changedWallMs: now.wallMs }
+}
+
+/**
+ * Milliseconds that have certainly passed since `then`. Across a reboot only the time since boot is
+ * certain: the wall clock may have been stepped, and a longer wait never kills anything.
+ */
+export function elapsedMs(then: Now, now: Now): number {
+  return then.bootId === now.bootId ? now.bootMs - then.bootMs : now.bootMs
+}
+
+/** Milliseconds until an open circuit becomes half-open; 0 when it is half-open or closed. */
+export function cooldownLeftMs(memory: CircuitMemory, now: Now, policy: CircuitPolicy): number {
+  if (memory.openedAt === null) return 0
+  return Math.max(0, policy.cooldownMs - elapsedMs(memory.openedAt, now))
+}
+
+export function circuitState(memory: CircuitMemory, now: Now, policy: CircuitPolicy): CircuitState {
+  if (memory.openedAt === null) return 'closed'
+  return cooldownLeftMs(memory, now, policy) > 0 ? 'open' : 'half-open'
+}
+
+/** A stamp that lies ahead of this boot's clock would keep the circuit open for ever: it counts from now. */
+function tamed(memory: CircuitMemory, now: Now): CircuitMemory {
+  const ahead = (stamp: Now | null) => stamp !== null && elapsedMs(stamp, now) < 0
+  if (!ahead(memory.openedAt) && !ahead(memory.lastStrike)) return memory
+  return {
+    ...memory,
+    openedAt: ahead(memory.openedAt) ? now : memory.openedAt,
+    ...(ahead(memory.lastStrike) ? { strikes: 0, lastStrike: null } : {}),
+  }
+}
+
+type Cell = (memory: CircuitMemory, now: Now, policy: CircuitPolicy) => Step
+
+const keep: Cell = (memory) => ({ memory, wantsRestart: false, notes: [] })
+
+/** Consecutive means: same boot, and no further apart than the window. */
+const strike: Cell = (memory, now, policy) => {
+  const last = memory.lastStrike
+  const follows = last !== null && last.bootId === now.bootId && elapsedMs(last, now) <= policy.strikeWindowMs
+  const strikes = follows ? Math.min(memory.strikes + 1, policy.strikeLimit) : 1
+  return {
+    memory: { ...memory, strikes, lastStrike: now },
+    wantsRestart: strikes >= policy.strikeLimit,
+    notes: ['struck'],
+  }
+}
+
+const wellAgain: Cell = (memory) => ({
+  memory:
+    memory.strikes === 0 && memory.futile === 0 && memory.lastStrike === null && memory.pending === 'none'
+      ? memory
+      : { ...memory, strikes: 0, lastStrike: null, futile: 0, pending: 'none' },
+  wantsRestart: false,
+  notes: [],
+})
+
+const close: Cell = (memory, now) => ({
+  memory: {
+    ...memory,
+    strikes: 0,
+    lastStrike: null,
+    futile: 0,
+    openedAt: null,
+    pending: 'none',
+    changedWallMs: now.wallMs,
+  },
+  wantsRestart: false,
+  notes: ['closed'],
+})
+
+const reviewed =
+  (kind: ReviewKind, then: Cell): Cell =>
+  (memory, now, policy) => {
+    const step = then(memory, now, policy)
+    const reviews = [...step.memory.reviews, { kind, wallMs: now.wallMs }].slice(-KEPT_REVIEWS)
+    return { ...step, memory: { ...step.memory, reviews }, notes: [...step.notes, kind] }
+  }
+
+/** Counts the restart as futile before it is made; only a later `ok` or `restart-helped` takes that back. */
+const begin: Cell = (memory, now, policy) => {
+  const futile = memory.futile + 1
+  const trips = futile >= policy.futileLimit
+  return {
+    memory: {
+      ...memory,
+      strikes: 0,
+      lastStrike: null,
+      futile,
+      pending: trips ? 'trip' : 'restart',
+      ...(trips ? { openedAt: now, changedWallMs: now.wallMs } : {}),
+    },
+    wantsRestart: false,
+    notes: [],
+  }
+}
+
+const beginProbe: Cell = (memory, now) => ({
+  memory: {
+    ...memory,
+    strikes: 0,
+    lastStrike: null,
+    futile: memory.futile + 1,
+    openedAt: now,
+    pending: 'probe',
+  },
+  wantsRestart: false,
+  notes: [],
+})
+
+/** The cooldown starts anew when the failure is known, not when the restart began. */
+const futile: Cell = (memory, now, policy) => {
+  const settled: CircuitMemory = { ...memory, pending: 'none' }
+  if (memory.pending === 'trip') {
+    const trips = [...memory.trips, now.wallMs].filter((t) => Math.abs(now.wallMs - t) <= WEEK_MS)
+    const opened: Cell = () => ({
+      memory: { ...settled, trips, openedAt: now },
+      wantsRestart: false,
+      notes: ['futile', 'tripped'],
+    })
+    return (trips.length > TOUCHY_TRIPS ? reviewed('trips-often', opened) : opened)(settled, now, policy)
+  }
+  if (memory.pending === 'probe') {
+    return { memory: { ...settled, openedAt: now }, wantsRestart: false, notes: ['futile', 'reopened'] }
+  }
+  return { memory: settled, wantsRestart: false, notes: memory.pending === 'restart' ? ['futile'] : [] }
+}
+
+/** A failing half-open probe may restart once, without a second strike. */
+const probe: Cell = (memory) => ({ memory, wantsRestart: true, notes: [] })
+
+/** State × event. While open nothing but a success or an operator moves the circuit. */
+const TABLE: Readonly<Record<CircuitState, Readonly<Record<CircuitEvent, Cell>>>> = {
+  closed: {
+    ok: wellAgain,
+    failure: strike,
+    unknown: keep,
+    'restart-started': begin,
+    'restart-helped': wellAgain,
+    'restart-futile': futile,
+    reset: wellAgain,
+  },
+  open: {
+    ok: close,
+    failure: keep,
+    unknown: keep,
+    'restart-started': keep,
+    'restart-helped': close,
+    'restart-futile': futile,
+    reset: reviewed('reset-early', close),
+  },
+  'half-open': {
+    ok: reviewed('well-after-cooldown', close),
+    failure: probe,
+    unknown: keep,
+    'restart-started': beginProbe,
+    'restart-helped': close,
+    'restart-futile': futile,
+    reset: close,
+  },
+}
+
+/**
+ * One event of the breaker. Pure: the clock comes in as `now`. A pending restart that another event
+ * finds was left by a run that died: it is settled as futile first.
+ */
+export function stepCircuit(
+  before: CircuitMemory,
+  event: CircuitEvent,
+  now: Now,
+  policy: CircuitPolicy,
+): Step {
+  let memory = tamed(before, now)
+  const notes: Note[] = []
+  if (memory.pending !== 'none' && event === 'failure') {
+    const openedAt = memory.openedAt
+    const settled = futile(memory, now, policy)
+    // The time already waited counts: the run died long ago, its cooldown began then.
+    memory = { ...settled.memory, openedAt }
+    notes.push(...settled.notes)
+  }
+  const step = TABLE[circuitState(memory, now, policy)][event](memory, now, policy)
+  return { ...step, notes: [...notes, ...step.notes] }
+}
