@@ -1,5 +1,8 @@
 import type { FetchResult } from '../curl.ts'
+import { tunnelConfigured } from '../tunnel/configured.ts'
 import type { Look, Node } from '../types.ts'
+import { judgeEgress } from './judge.ts'
+import { answered } from './probes.ts'
 import type { EgressContext, EgressVerdict } from './types.ts'
 
 /**
@@ -8,9 +11,15 @@ import type { EgressContext, EgressVerdict } from './types.ts'
  * answer is at the same time the second look that must precede an action.
  */
 export async function diagnoseEgress(
-  _ctx: EgressContext,
-  _node: Node,
-  _probes: Look<readonly FetchResult[]>,
+  ctx: EgressContext,
+  node: Node,
+  probes: Look<readonly FetchResult[]>,
 ): Promise<EgressVerdict> {
-  throw new Error('not there yet')
+  const configured = tunnelConfigured(ctx.p, node.name)
+  if (!configured || !probes.seen || probes.value.length === 0 || probes.value.some(answered)) {
+    return judgeEgress({ node: node.name, configured, wg: '', probes })
+  }
+  // A healthy tick must not pay for loading what only a fault needs.
+  const { lookCloser } = await import('./look.ts')
+  return judgeEgress(await lookCloser(ctx, node, probes.value, false))
 }

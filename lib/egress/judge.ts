@@ -37,7 +37,8 @@ export function judgeEgress(facts: EgressFacts): EgressVerdict {
   const unitText = unitDown ? `netvm-tunnel@${facts.node} is ${unit.active}${tail(unit.detail)}` : ''
   const dump = facts.dump?.seen ? facts.dump.value : undefined
   if (facts.dump?.seen && dump === undefined) {
-    const suffix = unitDown ? `, ${unitText}` : ''
+    const unresolved = facts.endpoints?.seen === false && unitDown ? `, ${facts.endpoints.why}` : ''
+    const suffix = unitDown ? `, ${unitText}${unresolved}` : ''
     return down('egress-interface-missing', `interface ${facts.wg} missing${suffix}`)
   }
   if (unitDown) return down('egress-unit-inactive', unitText)

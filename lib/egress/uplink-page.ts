@@ -1,20 +1,18 @@
-import type { PageContext } from '../page.ts'
-import type { Paths } from '../paths.ts'
-import type { Node } from '../types.ts'
+import { type PageContext, page, pageRecovered } from '../page.ts'
 import type { UplinkAnswer } from './types.ts'
 
-/** Pages `uplink down` once for the whole fleet, under the fleet lock: later runs find it said. */
-export async function pageUplink(_ctx: PageContext, _answer: UplinkAnswer): Promise<void> {
-  throw new Error('not there yet')
-}
-
-/** Whether the fleet was paged and not yet told of the recovery. One stat: cheap enough for a healthy tick. */
-export function uplinkPageOpen(_p: Paths): boolean {
-  return false
+/**
+ * Pages `uplink down` for the whole fleet: every run that finds it may call this, and one of them speaks (the page's
+ * own lock and record see to that).
+ */
+export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
+  page(ctx, 'uplink-fault', 'fleet', `${answer.reason}: ${answer.evidence.join(', ')}`)
 }
 
 /**
- * For a node whose egress passes while the uplink page is open: asks the fleet again and says the recovery once it no
- * longer counts as down. Asking first keeps the half that still works from flapping the page.
+ * For a run whose node's egress passes. Half of the fleet may still be cut off: each of its runs says so again, which
+ * starts the recovery's holding time anew, so the recovery is told only once all of them have been quiet.
  */
-export async function settleUplink(_ctx: PageContext, _node: Node, _others: readonly Node[]): Promise<void> {}
+export function uplinkPasses(ctx: PageContext): void {
+  pageRecovered(ctx, 'uplink-fault', 'fleet', 'egress passes again')
+}

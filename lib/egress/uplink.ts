@@ -1,6 +1,14 @@
+import { mapBounded } from '../bounded.ts'
+import { fetchInNetns } from '../curl.ts'
+import { tunnelConfigured } from '../tunnel/configured.ts'
 import type { Node } from '../types.ts'
-import type { EgressContext, UplinkAnswer, UplinkFacts } from './types.ts'
+import { answered, egressRequests } from './probes.ts'
+import type { EgressAnswer, EgressContext, UplinkAnswer, UplinkFacts } from './types.ts'
 
+/** Child processes at once; each is one curl. */
+const CHILDREN = 64
+/** Long enough for a name, a handshake and an answer through a slow tunnel; short, because a tick waits for it. */
+const ASK_DEADLINE_MS = 3_000
 /** A fleet smaller than this many failing rows is never called an uplink fault by counting. */
 const LEAST_FAILING = 3
 
@@ -32,12 +40,30 @@ export function decideUplink(facts: UplinkFacts): UplinkAnswer {
 
 /**
  * Asks, side by side and before any restart, the egress of the other active local rows (each from inside its own
- * namespace) and the host's own. `node` itself has just failed and is not asked again.
+ * namespace) and the host's own. `node` itself has just failed and is not asked again. At most about 3 s in all.
  */
 export async function askUplink(
-  _ctx: EgressContext,
-  _node: Node,
-  _others: readonly Node[],
+  ctx: EgressContext,
+  node: Node,
+  others: readonly Node[],
 ): Promise<UplinkAnswer> {
-  throw new Error('not there yet')
+  // A row without a tunnel has no egress to count.
+  const asked = others.filter((other) => other.name !== node.name && tunnelConfigured(ctx.p, other.name))
+  const where = [undefined, ...asked.map((other) => other.netns)]
+  const [host = 'unknown', ...answers] = await mapBounded(where, CHILDREN, (netns) => ask(ctx, netns))
+  return decideUplink({
+    self: 'fail',
+    others: asked.map((other, i) => ({ node: other.name, egress: answers[i] ?? 'unknown' })),
+    host,
+  })
+}
+
+async function ask(ctx: EgressContext, netns: string | undefined): Promise<EgressAnswer> {
+  const requests = egressRequests(ctx.config).map((r) => ({
+    ...r,
+    deadlineMs: Math.min(r.deadlineMs, ASK_DEADLINE_MS),
+  }))
+  const probes = await fetchInNetns(netns, requests)
+  if (!probes.seen || probes.value.length === 0) return 'unknown'
+  return probes.value.some(answered) ? 'pass' : 'fail'
 }
