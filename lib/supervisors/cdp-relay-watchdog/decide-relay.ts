@@ -1,0 +1,174 @@
+import type {
+  CloseLook,
+  Finding,
+  ListenerOwner,
+  PortListener,
+  RelayAction,
+  RelayObservation,
+  RelayUnits,
+} from './types.ts'
+
+const WILDCARDS = new Set(['0.0.0.0', '::'])
+const LOOPBACK = /^(?:127\.|::1$)/
+const socketOf = (name: string) => `cdp-relay@${name}.socket`
+const serviceOf = (name: string) => `cdp-relay@${name}.service`
+const journalOf = (name: string) => `journalctl -n 20 -u ${socketOf(name)} -u ${serviceOf(name)}`
+
+/**
+ * Ours: held by PID 1 (systemd keeps the listening sockets of all socket units itself) or by a process
+ * in the relay's own cgroup. Neither is ever a foreign listener, and neither is ever signalled.
+ */
+export function isOurs(listener: PortListener, node: string): boolean {
+  return listener.owners.some((o) => o.pid === 1 || o.unit === serviceOf(node) || o.unit === socketOf(node))
+}
+
+function describe(listener: PortListener): string {
+  const where = `${listener.address}:${listener.port} in ${listener.netns}`
+  const [owner] = listener.owners
+  if (owner === undefined) return `${where} held by a process that cannot be seen`
+  return `${where} held by ${owner.program} (pid ${owner.pid}${owner.unit === '' ? '' : `, ${owner.unit}`})`
+}
+
+/**
+ * May be ended: a process that was identified, that is not systemd, that is no part of this product's own
+ * units and that was not started as a browser.
+ */
+function removable(owner: ListenerOwner): boolean {
+  return owner.pid > 1 && !owner.browser && !/^(?:chromebox|cdp-relay|netvm-)/.test(owner.unit)
+}
+
+function removals(foreign: readonly PortListener[]): RelayAction[] {
+  return foreign.flatMap((listener) =>
+    listener.owners.filter(removable).map((owner) => ({ kind: 'remove-listener', listener, owner }) as const),
+  )
+}
+
+/** The browser answers inside its namespace and the relay does not: why, and what helps. */
+export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
+  const { node } = o
+  const endpoint = `${node.peer}:${node.cdpPort}`
+  const socket = socketOf(node.name)
+  const said = o.answer.kind === 'answer' ? `answers ${o.answer.status}, not as a browser` : o.answer.detail
+  const evidence = [`http://${endpoint}/json/version: ${said}`, '127.0.0.1 answers inside the namespace']
+  const base = {
+    state: 'unhealthy',
+    layer: 'relay',
+    evidence,
+    level: 'WARN',
+    next: journalOf(node.name),
+  } as const
+  if (!close.units.seen) {
+    return {
+      ...base,
+      state: 'unknown',
+      code: 'cannot-look',
+      reason: `relay does not answer, and ${close.units.why}`,
+    }
+  }
+  const units = close.units.value
+  const listeners = close.listeners.seen ? close.listeners.value : []
+  const inOwn = listeners.filter((l) => l.netns === node.netns && l.port === node.cdpPort)
+  const held = inOwn.some((l) => l.address === node.peer && isOurs(l, node.name))
+  const squatter = inOwn.find((l) => !held && WILDCARDS.has(l.address) && !isOurs(l, node.name))
+  const sockets = `ip netns exec ${node.netns} ss -ltnp`
+  const hopeless = { ...base, level: 'FAIL', page: true } as const
+  if (squatter !== undefined) {
+    const pid = squatter.owners.find(removable)?.pid
+    return {
+      ...hopeless,
+      code: 'foreign-wildcard-listener',
+      reason: `relay cannot have ${endpoint}: ${describe(squatter)}, which listens on every address and is not removed by itself`,
+      next: pid === undefined ? sockets : `kill ${pid}`,
+    }
+  }
+  if (units.socketLoad === 'masked') {
+    return {
+      ...hopeless,
+      code: 'relay-masked',
+      reason: `${socket} is masked by hand`,
+      next: `systemctl unmask ${socket}`,
+    }
+  }
+  const ensure = `ensure-node-supervision ${node.name}`
+  if (units.socketLoad !== 'loaded') {
+    return {
+      ...hopeless,
+      code: 'relay-not-installed',
+      reason: `${socket} is ${units.socketLoad}`,
+      next: ensure,
+    }
+  }
+  if (!units.listen.includes(endpoint)) {
+    return {
+      ...hopeless,
+      code: 'relay-wrong-address',
+      reason: `${socket} listens on ${units.listen.join(', ') || 'nothing'} instead of ${endpoint}`,
+      next: ensure,
+    }
+  }
+  // The address itself, or this relay's port on an address that is another row's. The browser's own listener
+  // on loopback is neither.
+  const foreign = listeners.filter(
+    (l) =>
+      l.port === node.cdpPort &&
+      !isOurs(l, node.name) &&
+      (l.otherNode !== undefined || (l.netns === node.netns && l.address === node.peer)),
+  )
+  const thief = foreign.find((l) => l.netns === node.netns && l.address === node.peer)
+  if (thief !== undefined && !thief.owners.some(removable)) {
+    return {
+      ...hopeless,
+      code: 'foreign-listener',
+      reason: `not our relay on ${describe(thief)}, which is not ours to end`,
+      next: sockets,
+    }
+  }
+  const cause = relayCause(o, units, close, inOwn, foreign, thief)
+  const failed = units.socketActive === 'failed' || units.serviceActive === 'failed'
+  return {
+    ...base,
+    ...cause,
+    evidence: [...evidence, ...foreign.map(describe)],
+    // A start limit is a loop that somebody must look at, even when one restart helps for now.
+    page: cause.code === 'relay-start-limit',
+    actions: [...removals(foreign), { kind: 'restart-relay', resetFailed: failed }],
+  }
+}
+
+function relayCause(
+  o: RelayObservation,
+  units: RelayUnits,
+  close: CloseLook,
+  inOwn: readonly PortListener[],
+  foreign: readonly PortListener[],
+  thief: PortListener | undefined,
+): { code: string; reason: string } {
+  const { node } = o
+  const endpoint = `${node.peer}:${node.cdpPort}`
+  const socket = socketOf(node.name)
+  if (thief !== undefined) return { code: 'foreign-listener', reason: `not our relay on ${describe(thief)}` }
+  const limit = [units.socketResult, units.serviceResult].find((r) => r.endsWith('-limit-hit'))
+  if (limit !== undefined && (units.socketActive === 'failed' || units.serviceActive === 'failed')) {
+    return { code: 'relay-start-limit', reason: `${socket} failed at its limit (${limit})` }
+  }
+  const astray = [...inOwn, ...foreign].find(
+    (l) =>
+      l.address !== node.peer &&
+      !LOOPBACK.test(l.address) &&
+      (l.otherNode !== undefined || isOurs(l, node.name)),
+  )
+  if (astray !== undefined) {
+    return { code: 'relay-wrong-address', reason: `relay on ${describe(astray)} instead of ${endpoint}` }
+  }
+  if (units.socketActive !== 'active') {
+    const how = units.socketActive === 'failed' ? ` (${units.socketResult})` : ''
+    return { code: 'relay-down', reason: `${socket} is ${units.socketActive}${how}` }
+  }
+  if (close.listeners.seen && !inOwn.some((l) => l.address === node.peer)) {
+    return {
+      code: 'relay-stale-namespace',
+      reason: `${socket} listens in a namespace that is gone: nothing listens on ${endpoint} in ${node.netns}`,
+    }
+  }
+  return { code: 'relay-silent', reason: `relay on ${endpoint} does not answer for a browser that does` }
+}

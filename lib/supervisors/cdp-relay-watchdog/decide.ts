@@ -1,0 +1,104 @@
+import type { Layer, LayerMark, Now, Verdict } from '../../types.ts'
+import { belowFinding, vethFinding } from './decide-below.ts'
+import { relayFinding } from './decide-relay.ts'
+import type { Finding, RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'
+
+/** Milliseconds to wait after the last attempt: doubling from the base, never past the maximum. */
+export function backoffMs(attempts: number, policy: RelayPolicy): number {
+  if (attempts < 1) return 0
+  return Math.min(policy.backoffBaseMs * 2 ** Math.min(attempts - 1, 30), policy.backoffMaxMs)
+}
+
+/** Milliseconds until the next attempt is allowed. Another boot forgets the wait: the host started anew. */
+export function waitMs(memory: RelayMemory, now: Now, policy: RelayPolicy): number {
+  const last = memory.lastAttempt
+  if (last === undefined || last.bootId !== now.bootId) return 0
+  const wait = backoffMs(memory.attempts, policy)
+  // A moment that has not come yet is nonsense on disk: it costs one back-off, never more.
+  return Math.max(0, Math.min(wait, last.bootMs + wait - now.bootMs))
+}
+
+function find(o: RelayObservation): Finding {
+  const veth = vethFinding(o)
+  if (veth !== undefined) return veth
+  // An answer came over the veth: it stands, even when `ip` could not be asked.
+  if (o.browser !== undefined) return { state: 'healthy', code: 'ok', reason: '' }
+  if (!o.veth.seen) {
+    return {
+      state: 'unknown',
+      layer: 'netns',
+      code: 'cannot-look',
+      reason: `relay does not answer, and ${o.veth.why}`,
+      level: 'WARN',
+    }
+  }
+  const { close } = o
+  if (close === undefined) {
+    return {
+      state: 'unknown',
+      layer: 'relay',
+      code: 'out-of-time',
+      reason: 'relay does not answer, and there was no time to look closer',
+      level: 'WARN',
+    }
+  }
+  return belowFinding(o, close) ?? relayFinding(o, close)
+}
+
+function marksOf(o: RelayObservation, finding: Finding): LayerMark[] {
+  const layers: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
+  const at = layers.indexOf(finding.layer ?? 'relay')
+  return layers.map((layer, i) => {
+    if (finding.state === 'healthy') {
+      return layer === 'process'
+        ? { layer, state: 'not-checked' }
+        : { layer, state: 'ok', ...(layer === 'relay' ? { note: `${o.answer.ms} ms` } : {}) }
+    }
+    if (i < at) return { layer, state: 'ok' }
+    if (i > at) return { layer, state: 'not-checked' }
+    return { layer, state: finding.state === 'unknown' ? 'unknown' : 'fail', note: finding.reason }
+  })
+}
+
+/**
+ * What a run makes of one node. Pure: the same look, memory and time give the same decision, so that a
+ * dry run prints what a real one would do.
+ * @param now boot time and boot id count; the wall clock does not
+ */
+export function decide(
+  o: RelayObservation,
+  memory: RelayMemory,
+  now: Now,
+  policy: RelayPolicy,
+): RelayDecision {
+  const finding = find(o)
+  const { state, layer, code, reason, evidence = [], level, next, actions = [], page = false } = finding
+  const verdict: Verdict = { state, ...(layer === undefined ? {} : { layer }), code, reason, evidence }
+  const marks = marksOf(o, finding)
+  if (o.paused !== undefined) {
+    return {
+      verdict,
+      layers: marks,
+      actions: [],
+      page: false,
+      heldBack: `paused: ${o.paused}`,
+      ...(next === undefined ? {} : { next }),
+    }
+  }
+  const told = {
+    verdict,
+    layers: marks,
+    page,
+    ...(level === undefined ? {} : { level }),
+    ...(next === undefined ? {} : { next }),
+  }
+  if (actions.length === 0) return { ...told, actions }
+  const wait = waitMs(memory, now, policy)
+  if (wait === 0) return { ...told, actions }
+  return {
+    ...told,
+    level: 'FAIL',
+    actions: [],
+    heldBack: `${memory.attempts} restart${memory.attempts === 1 ? '' : 's'} did not last, next attempt in ${Math.ceil(wait / 1000)}s`,
+  }
+}

@@ -1,0 +1,71 @@
+import { parseVersion } from '../../cdp.ts'
+import type { Config } from '../../config.ts'
+import { fetchInNetns } from '../../curl.ts'
+import { type Interface, vethHasAddress } from '../../netns.ts'
+import { clean } from '../../text.ts'
+import type { Look, Node } from '../../types.ts'
+import { type HttpAnswer, httpGet } from './http.ts'
+import type { InnerAnswer, LinkState } from './types.ts'
+
+const PATH = '/json/version'
+/** Far above any browser's answer (under 1 KiB), far below what a hostile listener could send. */
+const MAX_BYTES = 64 * 1024
+
+export interface Asked {
+  readonly answer: HttpAnswer
+  /** The browser's name and version, when a browser answered. */
+  readonly browser?: string
+}
+
+/** Asks a node's browser from the host, through veth and relay, the way its users do. */
+export async function askRelay(node: Pick<Node, 'peer' | 'cdpPort'>, deadlineMs: number): Promise<Asked> {
+  const { peer: host, cdpPort: port } = node
+  const answer = await httpGet({ host, port, path: PATH, deadlineMs, maxBytes: MAX_BYTES })
+  if (answer.kind !== 'answer' || answer.status !== 200) return { answer }
+  const version = parseVersion(answer.body)
+  return version === undefined ? { answer } : { answer, browser: clean(version.browser, 80) }
+}
+
+/**
+ * Asks the browser inside its namespace, past the relay. The authority must be 127.0.0.1: Chromium refuses
+ * a Host header that is a name other than localhost.
+ */
+export async function askInside(
+  node: Pick<Node, 'netns' | 'cdpPort'>,
+  config: Pick<Config, 'innerDeadlineMs'>,
+): Promise<Look<InnerAnswer>> {
+  const url = `http://127.0.0.1:${node.cdpPort}${PATH}`
+  const request = { url, deadlineMs: config.innerDeadlineMs, wantBody: true, maxBytes: MAX_BYTES }
+  const look = await fetchInNetns(node.netns, [request])
+  if (!look.seen) return look
+  const [got] = look.value
+  if (got === undefined) return { seen: false, why: 'curl gave no result' }
+  const value = (browser: InnerAnswer['browser'], detail: string) =>
+    ({ seen: true, value: { browser, detail } }) as const
+  // curl(1): 7 could not connect, 28 out of time.
+  if (got.exitCode === 7) return value('refused', 'connection refused')
+  if (got.exitCode !== 0) return value('silent', clean(got.error, 120))
+  const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
+  if (version !== undefined) return value('answers', clean(version.browser, 80))
+  return value('not-a-browser', `http ${got.httpCode} from something that is no browser`)
+}
+
+/**
+ * The interface that carries a node's address. Found by its address when it is well, so that a healthy node
+ * costs no hash; by its name only when something is wrong.
+ * @param prefix what such names begin with, `ve-` or `vp-`
+ */
+export function linkWith(
+  links: readonly Interface[],
+  address: string,
+  prefix: string,
+  nameOf: () => string,
+): LinkState {
+  const found = links.find(
+    (l) =>
+      l.name.startsWith(prefix) && l.up && l.inet.some((a) => a.address === address && a.prefixLength === 30),
+  )
+  if (found !== undefined) return { name: found.name, exists: true, up: true, hasAddress: true }
+  const name = nameOf()
+  return { name, ...vethHasAddress(links, name, address) }
+}

@@ -1,0 +1,43 @@
+import type { Now } from '../../types.ts'
+import type { RelayMemory } from './types.ts'
+
+/** A node that was always well. It has no state file. */
+export const NO_MEMORY: RelayMemory = { attempts: 0 }
+
+/** True when there is nothing to remember and the state file can go. */
+export function isBlank(memory: RelayMemory): boolean {
+  return memory.attempts === 0 && memory.lastAttempt === undefined
+}
+
+/**
+ * What a state file that cannot be read stands for: as if restarts had been tried in vain until now, so
+ * that losing the memory delays the next one and never multiplies them.
+ * @param attempts enough for the longest back-off
+ */
+export function cautiousMemory(now: Now, attempts = 5): RelayMemory {
+  return { attempts, lastAttempt: { bootMs: now.bootMs, bootId: now.bootId, helped: false } }
+}
+
+/** Reads a state file's content. @throws when it is not one */
+export function parseMemory(value: unknown): RelayMemory {
+  if (typeof value !== 'object' || value === null) throw new Error('not an object')
+  const { attempts, lastAttempt } = value as Record<string, unknown>
+  if (!Number.isInteger(attempts) || (attempts as number) < 0) throw new Error('attempts is not a count')
+  const base = { attempts: attempts as number }
+  if (lastAttempt === undefined) return base
+  if (typeof lastAttempt !== 'object' || lastAttempt === null) throw new Error('lastAttempt is not an object')
+  const { bootMs, bootId, helped } = lastAttempt as Record<string, unknown>
+  if (!Number.isFinite(bootMs) || typeof bootId !== 'string' || typeof helped !== 'boolean') {
+    throw new Error('lastAttempt is incomplete')
+  }
+  return { ...base, lastAttempt: { bootMs: bootMs as number, bootId, helped } }
+}
+
+/** One more restart was tried. */
+export function afterRestart(memory: RelayMemory, helped: boolean, now: Now): RelayMemory {
+  return {
+    ...memory,
+    attempts: memory.attempts + 1,
+    lastAttempt: { bootMs: now.bootMs, bootId: now.bootId, helped },
+  }
+}

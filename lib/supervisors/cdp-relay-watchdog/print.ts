@@ -1,0 +1,73 @@
+import type { Style } from '../../cli.ts'
+import type { MarkState } from '../../types.ts'
+import type { NodeResult, RunResult } from './run.ts'
+import type { RelayAction } from './types.ts'
+
+const MARKS: Readonly<Record<MarkState, string>> = {
+  ok: '✓',
+  fail: '✗',
+  unknown: '?',
+  'not-checked': '·',
+  'not-configured': '-',
+  paused: '‖',
+}
+
+/** What a planned action would do, for a dry run. */
+export function describeAction(node: string, action: RelayAction): string {
+  if (action.kind === 'restart-relay') return `would restart cdp-relay@${node}.socket`
+  const { owner, listener } = action
+  return `would remove ${owner.program} (pid ${owner.pid}) from ${listener.address}:${listener.port} in ${listener.netns}`
+}
+
+/** The path of each node as far as this supervisor sees it, a mark per layer, and what to do next. */
+export function printText(run: RunResult, dryRun: boolean, style: Style): string[] {
+  const width = Math.max(0, ...run.results.map((r) => r.node.length))
+  const paint = (state: MarkState, text: string) =>
+    state === 'ok'
+      ? style.green(text)
+      : state === 'fail'
+        ? style.red(text)
+        : state === 'unknown'
+          ? style.yellow(text)
+          : style.dim(text)
+  const lines = run.results.flatMap((r) => nodeLines(r, width, dryRun, paint))
+  for (const { line, name, reason } of run.refused) {
+    lines.push(
+      style.yellow(`registry line ${line}${name === undefined ? '' : ` (${name})`} refused: ${reason}`),
+    )
+  }
+  if (run.results.length === 0) lines.push('no active row for this host')
+  return lines
+}
+
+function nodeLines(
+  { node, decision, verdict, outcome }: NodeResult,
+  width: number,
+  dryRun: boolean,
+  paint: (state: MarkState, text: string) => string,
+): string[] {
+  const marks = decision.layers.map((m) => paint(m.state, `${m.layer} ${MARKS[m.state]}`)).join('  ')
+  const more: string[] = []
+  if (decision.verdict.reason !== '') more.push(decision.verdict.reason)
+  if (outcome !== undefined && outcome !== verdict.reason) more.push(outcome)
+  else if (outcome !== undefined) more.push('relay restart FAILED — needs operator attention')
+  if (decision.heldBack !== undefined) more.push(`held back: ${decision.heldBack}`)
+  if (dryRun) more.push(...decision.actions.map((a) => describeAction(node, a)))
+  if (verdict.state !== 'healthy' && decision.next !== undefined) more.push(`next: ${decision.next}`)
+  return [`${node.padEnd(width)}  ${marks}`, ...more.map((text) => `${' '.repeat(width)}  ${text}`)]
+}
+
+/** The same for programs. */
+export function printJson(run: RunResult, dryRun: boolean): string {
+  const nodes = run.results.map(({ node, decision, verdict, actions, outcome, durationMs }) => ({
+    node,
+    verdict,
+    layers: decision.layers,
+    ...(dryRun ? { planned: decision.actions } : { actions }),
+    ...(outcome === undefined ? {} : { outcome }),
+    ...(decision.heldBack === undefined ? {} : { heldBack: decision.heldBack }),
+    ...(decision.next === undefined || verdict.state === 'healthy' ? {} : { next: decision.next }),
+    durationMs,
+  }))
+  return JSON.stringify({ version: 1, exit: run.exit, nodes, refused: run.refused }, null, 2)
+}

@@ -1,0 +1,266 @@
+import { rmSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { mapBounded } from '../../bounded.ts'
+import { now } from '../../clock.ts'
+import { type Config, loadConfig } from '../../config.ts'
+import { pageConfigFault, pageConfigWell } from '../../config-fault.ts'
+import { errorLine, LockedError, UsageError } from '../../errors.ts'
+import { EXIT, type ExitCode } from '../../exit-codes.ts'
+import { isPaused, readIntent } from '../../intent.ts'
+import { type Log, makeLog } from '../../log.ts'
+import { page, pageRecovered } from '../../page.ts'
+import { type Paths, statePath } from '../../paths.ts'
+import { hostNamespaces, writeReceipt } from '../../receipts.ts'
+import { activeLocalNodes, findNode, type ParsedRegistry, readRegistry } from '../../registry.ts'
+import { readState, writeState } from '../../state.ts'
+import type { Node, Now, ReceiptAction, Verdict } from '../../types.ts'
+import { decide } from './decide.ts'
+import { cautiousMemory, isBlank, NO_MEMORY, parseMemory } from './memory.ts'
+import { observeFleet } from './observe.ts'
+import { tellRefused } from './refused.ts'
+import { type Repair, repair } from './repair.ts'
+import type { RelayDecision, RelayMemory, RelayObservation } from './types.ts'
+
+export const SUPERVISOR = 'cdp-relay-watchdog'
+/** Whole run, in ms: below the unit's start timeout, which is below its period of five minutes. */
+const RUN_DEADLINE_MS = 250_000
+/** Lock, second look, stop, restart and verification at their own deadlines. A repair without this much left waits. */
+const REPAIR_BUDGET_MS = 35_000
+/** Period of the timer, and what it and a slow run may be late. */
+const PERIOD_MS = 300_000
+const PERIOD_SLACK_MS = 60_000
+/** Repairs under way at once; each has one or two children at a time. */
+const MAX_REPAIRS = 64
+/** systemd jobs under way at once: a fault of the whole fleet must not stop and start everything in one instant. */
+const MAX_JOBS = 8
+
+export interface RunOptions {
+  /** Empty: every active row of this host. */
+  readonly nodes: readonly string[]
+  readonly dryRun: boolean
+  /** A person waits for a lock; a timer does not. */
+  readonly lockWaitMs: number
+  readonly onWait?: (message: string) => void
+}
+
+export interface NodeResult {
+  readonly node: string
+  readonly decision: RelayDecision
+  /** The verdict at the end of the run: after a repair that helped it is healthy. */
+  readonly verdict: Verdict
+  readonly actions: readonly ReceiptAction[]
+  readonly outcome?: string
+  readonly durationMs: number
+}
+
+export interface RunResult {
+  readonly results: readonly NodeResult[]
+  readonly refused: ParsedRegistry['errors']
+  readonly exit: ExitCode
+}
+
+interface Context {
+  readonly p: Paths
+  readonly config: Config
+  readonly log: Log
+  readonly at: Now
+  readonly started: number
+  readonly options: RunOptions
+  readonly gate: Gate
+}
+
+type Gate = <T>(job: () => Promise<T>) => Promise<T>
+
+/** Lets `limit` jobs run at once, in the order they were asked for. */
+export function makeGate(limit: number): Gate {
+  let free = limit
+  const waiting: (() => void)[] = []
+  return async (job) => {
+    if (free > 0) free--
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await job()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) free++
+      else next()
+    }
+  }
+}
+
+/**
+ * One run over the fleet, or over the nodes that were named.
+ * @throws ConfigError (78) when configuration or registry cannot be used, UsageError (64) for an unknown node
+ */
+export async function runRelayWatchdog(p: Paths, options: RunOptions): Promise<RunResult> {
+  const log = makeLog(SUPERVISOR, p)
+  const started = performance.now()
+  let config: Config
+  let registry: ParsedRegistry
+  try {
+    config = loadConfig(p)
+    registry = readRegistry(p, config)
+  } catch (err) {
+    if (!options.dryRun) pageConfigFault(p, log, err)
+    throw err
+  }
+  const at = now(p)
+  const nodes = select(registry, options.nodes)
+  if (!options.dryRun) {
+    pageConfigWell({ p, config, now: at, log })
+    if (options.nodes.length === 0) tellRefused(p, log, registry, at, PERIOD_MS + PERIOD_SLACK_MS)
+  }
+  const ctx: Context = { p, config, log, at, started, options, gate: makeGate(MAX_JOBS) }
+  const looks = await observeFleet(p, config, nodes, registry.nodes)
+  const results = await mapBounded(looks, MAX_REPAIRS, (look, i) => judge(ctx, nodes[i] as Node, look))
+  return { results, refused: registry.errors, exit: worst(results) }
+}
+
+/** The nodes of this run. @throws UsageError for a name that this host does not supervise */
+function select(registry: ParsedRegistry, names: readonly string[]): Node[] {
+  const active = activeLocalNodes(registry, hostname())
+  if (names.length === 0) return active
+  return [...new Set(names)].map((name) => {
+    const row = findNode(registry, name)
+    if (active.includes(row)) return row
+    const why = row.status === 'active' ? `belongs to host ${row.host}` : `is ${row.status}`
+    throw new UsageError(`node ${name} ${why}: its relay is not watched here`)
+  })
+}
+
+/** Never throws: what goes wrong with one node is its own verdict, and costs the others nothing. */
+async function judge(ctx: Context, node: Node, look: RelayObservation): Promise<NodeResult> {
+  try {
+    return await judgeNode(ctx, node, look)
+  } catch (err) {
+    const locked = err instanceof LockedError
+    const reason = errorLine(err)
+    const verdict = {
+      state: 'unknown',
+      layer: 'relay',
+      code: locked ? 'locked' : 'run-failed',
+      reason,
+      evidence: [],
+    } as const
+    const decision: RelayDecision = {
+      verdict,
+      layers: [{ layer: 'relay', state: 'unknown', note: reason }],
+      actions: [],
+      page: false,
+    }
+    const result = { node: node.name, decision, verdict, actions: [], durationMs: took(ctx) }
+    if (!ctx.options.dryRun) {
+      if (!locked) ctx.log.write('WARN', node.name, reason, { code: verdict.code })
+      leaveReceipt(ctx, result)
+    }
+    return result
+  }
+}
+
+const took = (ctx: Context) => Math.round(performance.now() - ctx.started)
+
+async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Promise<NodeResult> {
+  const { p, config, options } = ctx
+  const { intent, corrupt } = readIntent(p, node.name)
+  const observation = isPaused(intent, ctx.at) ? { ...look, paused: intent?.reason ?? '' } : look
+  const path = statePath(p, SUPERVISOR, node.name)
+  const state = readState(
+    path,
+    parseMemory,
+    () => cautiousMemory(ctx.at),
+    () => NO_MEMORY,
+  )
+  const decision = decide(observation, state.value, ctx.at, config)
+  const base = { node: node.name, decision, verdict: decision.verdict, actions: [] }
+  if (options.dryRun) return { ...base, durationMs: took(ctx) }
+  for (const bad of [corrupt, state.corrupt]) {
+    if (bad !== undefined)
+      ctx.log.write('WARN', node.name, `state file could not be read (${bad.why}), kept as ${bad.keptAs}`)
+  }
+  let result: NodeResult = { ...base, durationMs: took(ctx) }
+  let memory: RelayMemory = decision.verdict.state === 'healthy' ? NO_MEMORY : state.value
+  if (decision.actions.length > 0) {
+    if (took(ctx) + REPAIR_BUDGET_MS > RUN_DEADLINE_MS) {
+      result = { ...result, outcome: 'no time left in this run to restart and verify; the next run does it' }
+    } else {
+      const { lockWaitMs, onWait } = options
+      const tools = { ...ctx, lockWaitMs, ...(onWait === undefined ? {} : { onWait }) }
+      const done = await repair(tools, node, observation, state.value)
+      memory = done.decision.verdict.state === 'healthy' ? NO_MEMORY : done.memory
+      result = settled(ctx, node.name, done)
+    }
+  }
+  tell(ctx, result)
+  if (memory !== state.value) keep(path, memory, state.missing)
+  leaveReceipt(ctx, result)
+  return result
+}
+
+/** What a repair left: healthy when the verification found a browser through the relay. */
+function settled(ctx: Context, node: string, done: Repair): NodeResult {
+  const { decision, actions, outcome } = done
+  const base = { node, decision, actions, durationMs: took(ctx) }
+  if (outcome === undefined) return { ...base, verdict: decision.verdict }
+  if (!outcome.helped)
+    return { ...base, verdict: { ...decision.verdict, reason: outcome.text }, outcome: outcome.text }
+  const evidence = [decision.verdict.reason, outcome.text]
+  return { ...base, verdict: { state: 'healthy', code: 'ok', reason: '', evidence }, outcome: outcome.text }
+}
+
+/** One line for what needs telling, and a page for what needs a person. Nothing for a healthy node. */
+function tell(ctx: Context, { node, decision, verdict, outcome, actions }: NodeResult): void {
+  const { log } = ctx
+  const pages = { p: ctx.p, config: ctx.config, now: ctx.at, log }
+  const then = decision.next === undefined ? '' : `; next: ${decision.next}`
+  const fields = { code: verdict.code, layer: verdict.layer ?? '' }
+  const helped = actions.length > 0 && verdict.state === 'healthy'
+  if (helped) {
+    log.write('INFO', node, outcome ?? '', { code: 'relay-restarted' })
+    if (decision.page) page(pages, 'relay-fault', node, `${decision.verdict.reason}; ${outcome}${then}`)
+    return
+  }
+  if (verdict.state === 'healthy') {
+    if (decision.heldBack === undefined) pageRecovered(pages, 'relay-fault', node, 'relay answers')
+    return
+  }
+  if (decision.level === undefined) return
+  const failed = actions.length > 0
+  const held = decision.heldBack === undefined ? '' : `relay restart FAILED — needs operator attention: `
+  const text = `${held}${verdict.reason}${decision.heldBack === undefined ? '' : ` (${decision.heldBack})`}`
+  const wait = outcome !== undefined && !failed ? ` (${outcome})` : ''
+  log.write(failed ? 'FAIL' : decision.level, node, `${text}${wait}${then}`, fields)
+  if (decision.page || failed || held !== '') page(pages, 'relay-fault', node, `${text}${then}`, fields)
+}
+
+function keep(path: string, memory: RelayMemory, missing: boolean): void {
+  if (!isBlank(memory)) writeState(path, memory)
+  else if (!missing) rmSync(path, { force: true })
+}
+
+function leaveReceipt(ctx: Context, { node, decision, verdict, actions, durationMs }: NodeResult): void {
+  writeReceipt(ctx.p, {
+    version: 1,
+    supervisor: SUPERVISOR,
+    node,
+    verdict,
+    layers:
+      verdict.state === 'healthy' && actions.length > 0
+        ? [{ layer: 'relay', state: 'ok', note: 'after a restart' }]
+        : decision.layers,
+    actions,
+    at: ctx.at,
+    durationMs,
+    hostNs: hostNamespaces(ctx.p),
+    nextDueBootMs: ctx.at.bootMs + PERIOD_MS + PERIOD_SLACK_MS,
+    extra: decision.heldBack === undefined ? {} : { heldBack: decision.heldBack },
+  })
+}
+
+/** The worst of the nodes that are not paused: unhealthy, then unknown, then held by another run. */
+export function worst(results: readonly Pick<NodeResult, 'verdict' | 'decision'>[]): ExitCode {
+  const counted = results.filter((r) => !(r.decision.heldBack ?? '').startsWith('paused'))
+  if (counted.some((r) => r.verdict.state === 'unhealthy')) return EXIT.UNHEALTHY
+  const unknown = counted.filter((r) => r.verdict.state === 'unknown')
+  if (unknown.some((r) => r.verdict.code !== 'locked')) return EXIT.UNKNOWN
+  return unknown.length > 0 ? EXIT.LOCKED : EXIT.OK
+}

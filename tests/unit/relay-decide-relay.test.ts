@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { decide } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
+import { NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
+import {
+  blind,
+  chromium,
+  close,
+  kinds,
+  listener,
+  look,
+  now,
+  owner,
+  policy,
+  type Row,
+  refused,
+  restart,
+  seen,
+  units,
+} from './relay-kit.ts'
+
+const rows: readonly Row[] = [
+  {
+    name: 'socket stopped',
+    o: look({
+      answer: refused,
+      close: close({ units: seen(units({ socketActive: 'inactive' })), listeners: seen([chromium]) }),
+    }),
+    state: 'unhealthy',
+    code: 'relay-down',
+    reason: /^cdp-relay@muse\.socket is inactive$/,
+    actions: restart,
+    level: 'WARN',
+  },
+  {
+    name: 'socket failed at a limit: reset, restarted and paged',
+    o: look({
+      answer: refused,
+      close: close({
+        units: seen(units({ socketActive: 'failed', socketResult: 'trigger-limit-hit' })),
+        listeners: seen([chromium]),
+      }),
+    }),
+    state: 'unhealthy',
+    code: 'relay-start-limit',
+    reason: /failed at its limit \(trigger-limit-hit\)/,
+    actions: ['reset-and-restart-relay'],
+    level: 'WARN',
+    page: true,
+  },
+  {
+    name: 'service failed at its start limit',
+    o: look({
+      answer: refused,
+      close: close({
+        units: seen(
+          units({
+            socketActive: 'failed',
+            socketResult: 'service-start-limit-hit',
+            serviceActive: 'failed',
+            serviceResult: 'start-limit-hit',
+          }),
+        ),
+        listeners: seen([chromium]),
+      }),
+    }),
+    state: 'unhealthy',
+    code: 'relay-start-limit',
+    reason: /service-start-limit-hit/,
+    actions: ['reset-and-restart-relay'],
+    page: true,
+  },
+  {
+    name: 'socket bound in a namespace that was made again',
+    o: look({ answer: refused, close: close({ listeners: seen([chromium]) }) }),
+    state: 'unhealthy',
+    code: 'relay-stale-namespace',
+    reason: /listens in a namespace that is gone/,
+    actions: restart,
+  },
+  {
+    name: 'foreign listener on the address and port',
+    o: look({ close: close({ listeners: seen([listener({ owners: [owner()] }), chromium]) }) }),
+    state: 'unhealthy',
+    code: 'foreign-listener',
+    reason: /not our relay on 10\.201\.35\.2:9410 in warp-muse held by socat \(pid 4711, session-1\.scope\)/,
+    actions: ['remove:4711', 'restart-relay'],
+  },
+  {
+    name: 'foreign listener that nobody can see into is left alone',
+    o: look({ close: close({ listeners: seen([listener({ owners: [] }), chromium]) }) }),
+    state: 'unhealthy',
+    code: 'foreign-listener',
+    reason: /cannot be seen/,
+    actions: [],
+    level: 'FAIL',
+    page: true,
+  },
+  {
+    name: "a browser that listens on the relay's address is never ended here",
+    o: look({ close: close({ listeners: seen([listener({ owners: [owner({ browser: true })] })]) }) }),
+    state: 'unhealthy',
+    code: 'foreign-listener',
+    reason: /not ours to end/,
+    actions: [],
+    page: true,
+  },
+  {
+    name: 'wildcard listener: named with its command, not removed',
+    o: look({
+      answer: refused,
+      close: close({
+        units: seen(units({ socketActive: 'failed', socketResult: 'resources' })),
+        listeners: seen([listener({ address: '::', owners: [owner()] })]),
+      }),
+    }),
+    state: 'unhealthy',
+    code: 'foreign-wildcard-listener',
+    reason: /held by socat \(pid 4711/,
+    actions: [],
+    level: 'FAIL',
+    next: 'kill 4711',
+    page: true,
+  },
+  {
+    name: "this relay's port on another node's address: removed, and ours restarted",
+    o: look({
+      answer: refused,
+      close: close({
+        listeners: seen([
+          chromium,
+          listener({ netns: 'warp-pip', address: '10.201.87.2', otherNode: 'pip', owners: [owner()] }),
+        ]),
+      }),
+    }),
+    state: 'unhealthy',
+    code: 'relay-wrong-address',
+    reason: /relay on 10\.201\.87\.2:9410 in warp-pip held by socat .* instead of 10\.201\.35\.2:9410/,
+    actions: ['remove:4711', 'restart-relay'],
+  },
+  {
+    name: 'the loaded unit has another address: a restart would not help',
+    o: look({ answer: refused, close: close({ units: seen(units({ listen: ['10.201.87.2:9410'] })) }) }),
+    state: 'unhealthy',
+    code: 'relay-wrong-address',
+    reason: /^cdp-relay@muse\.socket listens on 10\.201\.87\.2:9410 instead of 10\.201\.35\.2:9410$/,
+    actions: [],
+    level: 'FAIL',
+    next: 'ensure-node-supervision muse',
+    page: true,
+  },
+  {
+    name: 'our socket, bound elsewhere before its unit was corrected',
+    o: look({
+      answer: refused,
+      close: close({ listeners: seen([listener({ address: '10.201.87.2' }), chromium]) }),
+    }),
+    state: 'unhealthy',
+    code: 'relay-wrong-address',
+    reason: /relay on 10\.201\.87\.2:9410/,
+    actions: restart,
+  },
+  {
+    name: 'masked by hand: not undone',
+    o: look({ answer: refused, close: close({ units: seen(units({ socketLoad: 'masked' })) }) }),
+    state: 'unhealthy',
+    code: 'relay-masked',
+    reason: /masked/,
+    actions: [],
+    level: 'FAIL',
+    next: 'systemctl unmask cdp-relay@muse.socket',
+    page: true,
+  },
+  {
+    name: 'everything in place and silent',
+    o: look(),
+    state: 'unhealthy',
+    code: 'relay-silent',
+    reason: /does not answer for a browser that does/,
+    actions: restart,
+  },
+  {
+    name: 'listeners could not be seen: a restart is still safe',
+    o: look({ close: close({ listeners: blind('ip timed out') }) }),
+    state: 'unhealthy',
+    code: 'relay-silent',
+    reason: /does not answer/,
+    actions: restart,
+  },
+]
+for (const row of rows) {
+  test(`decide: ${row.name}`, () => {
+    const d = decide(row.o, NO_MEMORY, now, policy)
+    assert.deepEqual([d.verdict.state, d.verdict.code], [row.state, row.code])
+    assert.match(d.verdict.reason, row.reason)
+    assert.deepEqual(kinds(d), row.actions)
+    assert.equal(d.page, row.page ?? false)
+    if (row.level !== undefined) assert.equal(d.level, row.level)
+    if (row.next !== undefined) assert.equal(d.next, row.next)
+    if (d.level !== undefined) assert.ok(d.next, 'a line that tells of a fault names the next command')
+  })
+  test(`decide, paused: ${row.name}`, () => {
+    const d = decide({ ...row.o, paused: 'maintenance' }, NO_MEMORY, now, policy)
+    assert.deepEqual([d.verdict.state, d.actions.length, d.page, d.level], [row.state, 0, false, undefined])
+    assert.match(d.heldBack ?? '', /paused: maintenance/)
+  })
+}

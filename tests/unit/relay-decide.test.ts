@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { decide, waitMs } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
+import {
+  afterRestart,
+  cautiousMemory,
+  NO_MEMORY,
+  parseMemory,
+} from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
+import type { RelayMemory, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import {
+  blind,
+  close,
+  healthy,
+  kinds,
+  link,
+  look,
+  now,
+  policy,
+  type Row,
+  refused,
+  restart,
+  seen,
+} from './relay-kit.ts'
+
+const rows: readonly Row[] = [
+  {
+    name: 'an answer from a browser',
+    o: look({ ...healthy }),
+    state: 'healthy',
+    code: 'ok',
+    reason: /^$/,
+    actions: [],
+  },
+  {
+    name: 'an answer, although ip could not be asked',
+    o: look({ ...healthy, veth: blind('ip is not installed') }),
+    state: 'healthy',
+    code: 'ok',
+    reason: /^$/,
+    actions: [],
+  },
+  {
+    name: 'veth without its address, even though something answers',
+    o: look({ ...healthy, veth: seen(link({ hasAddress: false })) }),
+    state: 'unhealthy',
+    code: 'veth-no-address',
+    reason: /^veth ve-1 has no 10\.201\.35\.1\/30$/,
+    actions: [],
+    level: 'FAIL_LOUD',
+    next: 'ip addr add 10.201.35.1/30 dev ve-1',
+    page: true,
+  },
+  {
+    name: 'veth gone',
+    o: look({ veth: seen(link({ exists: false, up: false, hasAddress: false })) }),
+    state: 'unhealthy',
+    code: 'veth-missing',
+    reason: /^veth ve-1 has no 10\.201\.35\.1\/30$/,
+    actions: [],
+    level: 'FAIL_LOUD',
+    next: 'netvm-node-up muse',
+    page: true,
+  },
+  {
+    name: 'veth down and bare',
+    o: look({ veth: seen(link({ up: false, hasAddress: false })) }),
+    state: 'unhealthy',
+    code: 'veth-no-address',
+    reason: /has no/,
+    actions: [],
+    level: 'FAIL_LOUD',
+    next: 'ip link set dev ve-1 up && ip addr add 10.201.35.1/30 dev ve-1',
+    page: true,
+  },
+  {
+    name: 'veth down',
+    o: look({ veth: seen(link({ up: false })) }),
+    state: 'unhealthy',
+    code: 'veth-down',
+    reason: /is down/,
+    actions: [],
+    level: 'FAIL_LOUD',
+    next: 'ip link set dev ve-1 up',
+    page: true,
+  },
+  {
+    name: "namespace gone: its page is chromebox-watchdog's",
+    o: look({ close: close({ netns: seen('missing') }) }),
+    state: 'unhealthy',
+    code: 'netns-missing',
+    reason: /^netns warp-muse missing$/,
+    actions: [],
+    level: 'FAIL_LOUD',
+    next: 'netvm-node-up muse',
+  },
+  {
+    name: "the namespace's end has no address",
+    o: look({ close: close({ peerLink: seen(link({ name: 'vp-1', hasAddress: false })) }) }),
+    state: 'unhealthy',
+    code: 'peer-no-address',
+    reason: /^veth vp-1 in warp-muse has no 10\.201\.35\.2\/30$/,
+    actions: [],
+    level: 'FAIL_LOUD',
+    next: 'ip -n warp-muse addr add 10.201.35.2/30 dev vp-1',
+    page: true,
+  },
+  {
+    name: 'browser frozen behind a relay that connects',
+    o: look({ close: close({ inner: seen({ browser: 'silent', detail: 'timeout' }) }) }),
+    state: 'unhealthy',
+    code: 'browser-down',
+    reason: /^browser down behind a working relay$/,
+    actions: [],
+    level: 'WARN',
+    next: 'chromebox-watchdog --why muse',
+  },
+  {
+    name: 'browser dead behind a relay that hangs up',
+    o: look({
+      answer: { kind: 'closed', stage: 'headers', detail: 'closed without an answer', ms: 2 },
+      close: close({ inner: seen({ browser: 'refused', detail: 'refused' }) }),
+    }),
+    state: 'unhealthy',
+    code: 'browser-down',
+    reason: /^browser down behind a working relay$/,
+    actions: [],
+    level: 'WARN',
+  },
+  {
+    name: 'browser dead and relay dead: the browser is the lower layer',
+    o: look({ answer: refused, close: close({ inner: seen({ browser: 'refused', detail: 'refused' }) }) }),
+    state: 'unhealthy',
+    code: 'browser-and-relay-down',
+    reason: /^browser down, and its relay does not take connections on 10\.201\.35\.2:9410/,
+    actions: [],
+    level: 'WARN',
+  },
+  {
+    name: 'something that is no browser on the CDP port: never a relay fault',
+    o: look({ close: close({ inner: seen({ browser: 'not-a-browser', detail: '200 with HTML' }) }) }),
+    state: 'unhealthy',
+    code: 'browser-down',
+    reason: /browser down/,
+    actions: [],
+    level: 'WARN',
+  },
+]
+// One blind look each: unknown, and nothing is done.
+const blinds: readonly [string, RelayObservation][] = [
+  ['ip', look({ veth: blind('ip: no permission') })],
+  ['no close look', (({ close: _, ...o }) => o)(look())],
+  ['the namespace', look({ close: close({ netns: blind('EACCES') }) })],
+  ['curl', look({ close: close({ inner: blind('curl is not installed') }) })],
+  ['systemd', look({ close: close({ units: blind('systemctl timed out') }) })],
+]
+
+for (const row of rows) {
+  test(`decide: ${row.name}`, () => {
+    const d = decide(row.o, NO_MEMORY, now, policy)
+    assert.deepEqual([d.verdict.state, d.verdict.code], [row.state, row.code])
+    assert.match(d.verdict.reason, row.reason)
+    assert.deepEqual(kinds(d), row.actions)
+    assert.equal(d.page, row.page ?? false)
+    if (row.level !== undefined) assert.equal(d.level, row.level)
+    if (row.next !== undefined) assert.equal(d.next, row.next)
+    if (d.level !== undefined) assert.ok(d.next, 'a line that tells of a fault names the next command')
+  })
+  test(`decide, paused: ${row.name}`, () => {
+    const d = decide({ ...row.o, paused: 'maintenance' }, NO_MEMORY, now, policy)
+    assert.deepEqual([d.verdict.state, d.actions.length, d.page, d.level], [row.state, 0, false, undefined])
+    assert.match(d.heldBack ?? '', /paused: maintenance/)
+  })
+}
+for (const [name, o] of blinds) {
+  test(`decide: could not look (${name}) is unknown and does nothing`, () => {
+    const d = decide(o, NO_MEMORY, now, policy)
+    assert.deepEqual([d.verdict.state, d.actions.length, d.page], ['unknown', 0, false])
+  })
+}
+
+test('back-off doubles from the base, ends at the maximum and a new boot forgets it', () => {
+  const waits: number[] = []
+  let memory: RelayMemory = NO_MEMORY
+  for (let i = 0; i < 7; i++) {
+    memory = afterRestart(memory, false, now)
+    waits.push(waitMs(memory, now, policy) / 1000)
+  }
+  assert.deepEqual(waits, [120, 240, 480, 960, 1800, 1800, 1800])
+  const held = decide(look(), memory, { ...now, bootMs: now.bootMs + 1_799_001 }, policy)
+  assert.deepEqual([kinds(held), held.level], [[], 'FAIL'])
+  assert.match(held.heldBack ?? '', /^7 restarts did not last, next attempt in 1s$/)
+  assert.deepEqual(kinds(decide(look(), memory, { ...now, bootMs: now.bootMs + 1_800_000 }, policy)), restart)
+  assert.deepEqual(kinds(decide(look(), memory, { ...now, bootId: 'boot-b', bootMs: 5 }, policy)), restart)
+})
+
+test('a wall clock that jumps changes no decision', () => {
+  const memory = afterRestart(NO_MEMORY, true, now)
+  for (const wallMs of [0, now.wallMs - 1e12, now.wallMs + 1e12]) {
+    const at = { ...now, wallMs, bootMs: now.bootMs + 60_000 }
+    assert.deepEqual(
+      decide(look(), memory, at, policy),
+      decide(look(), memory, { ...at, wallMs: now.wallMs }, policy),
+    )
+  }
+})
+
+test('a lost memory delays, and never forgets into more restarts', () => {
+  assert.deepEqual(kinds(decide(look(), cautiousMemory(now), now, policy)), [])
+  for (const bad of [null, [], {}, { attempts: -1 }, { attempts: 1.5 }, { attempts: 1, lastAttempt: {} }]) {
+    assert.throws(() => parseMemory(bad))
+  }
+  const memory = afterRestart(NO_MEMORY, true, now)
+  assert.deepEqual(parseMemory(JSON.parse(JSON.stringify({ version: 1, ...memory }))), memory)
+})

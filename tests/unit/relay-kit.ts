@@ -1,0 +1,109 @@
+import type {
+  CloseLook,
+  LinkState,
+  ListenerOwner,
+  PortListener,
+  RelayDecision,
+  RelayObservation,
+  RelayUnits,
+} from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+
+/** Builders for one observation, each well unless told otherwise. */
+
+export const node = {
+  name: 'muse',
+  netns: 'warp-muse',
+  gw: '10.201.35.1',
+  peer: '10.201.35.2',
+  cdpPort: 9410,
+}
+export const now = { wallMs: 1_800_000_000_000, bootMs: 10_000_000, bootId: 'boot-a' }
+export const policy = { backoffBaseMs: 120_000, backoffMaxMs: 1_800_000 }
+export const seen = <T>(value: T) => ({ seen: true, value }) as const
+export const blind = (why: string) => ({ seen: false, why }) as const
+export const link = (over: Partial<LinkState> = {}): LinkState => ({
+  name: 've-1',
+  exists: true,
+  up: true,
+  hasAddress: true,
+  ...over,
+})
+export const timeout = {
+  kind: 'timeout',
+  stage: 'headers',
+  detail: 'no answer within 5000 ms',
+  ms: 5000,
+} as const
+export const refused = { kind: 'refused', stage: 'connect', detail: 'connection refused', ms: 1 } as const
+export const well = { kind: 'answer', status: 200, body: '{"Browser":"Chrome/156"}', ms: 3 } as const
+export const units = (over: Partial<RelayUnits> = {}): RelayUnits => ({
+  socketLoad: 'loaded',
+  socketActive: 'active',
+  socketSub: 'listening',
+  socketResult: 'success',
+  listen: ['10.201.35.2:9410'],
+  serviceActive: 'inactive',
+  serviceResult: 'success',
+  ...over,
+})
+export const owner = (over: Partial<ListenerOwner> = {}): ListenerOwner => ({
+  pid: 4711,
+  startTicks: 99,
+  program: 'socat',
+  unit: 'session-1.scope',
+  browser: false,
+  ...over,
+})
+export const systemd = owner({ pid: 1, program: 'systemd', unit: 'init.scope' })
+export const listener = (over: Partial<PortListener> = {}): PortListener => ({
+  netns: 'warp-muse',
+  address: '10.201.35.2',
+  port: 9410,
+  inode: 7,
+  owners: [systemd],
+  ...over,
+})
+export const chromium = listener({
+  address: '127.0.0.1',
+  inode: 8,
+  owners: [owner({ pid: 900, program: 'chromium', unit: 'chromebox@muse.service', browser: true })],
+})
+export const close = (over: Partial<CloseLook> = {}): CloseLook => ({
+  netns: seen('there'),
+  peerLink: seen(link({ name: 'vp-1' })),
+  inner: seen({ browser: 'answers', detail: 'Chrome/156' }),
+  units: seen(units()),
+  listeners: seen([listener(), chromium]),
+  ...over,
+})
+export const look = (over: Partial<RelayObservation> = {}): RelayObservation => ({
+  node,
+  veth: seen(link()),
+  answer: timeout,
+  close: close(),
+  ...over,
+})
+export const healthy = { answer: well, browser: 'Chrome/156' }
+
+export interface Row {
+  readonly name: string
+  readonly o: RelayObservation
+  readonly state: string
+  readonly code: string
+  readonly reason: RegExp
+  /** Kinds of the planned actions, `remove:<pid>` for a listener. */
+  readonly actions: readonly string[]
+  readonly level?: string
+  readonly next?: string
+  readonly page?: boolean
+}
+
+export const restart = ['restart-relay']
+export const kinds = (d: RelayDecision) =>
+  d.actions.map((a) =>
+    a.kind === 'remove-listener'
+      ? `remove:${a.owner.pid}`
+      : a.resetFailed
+        ? 'reset-and-restart-relay'
+        : a.kind,
+  )
