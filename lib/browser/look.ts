@@ -58,7 +58,7 @@ export function readAnswers(
   const [version, list] = results.value
   const cdp = readVersion(p, node, main, version)
   if (cdp.state !== 'ok') return { cdp: { seen: true, value: cdp } }
-  if (!list || list.exitCode !== 0) {
+  if (list?.exitCode !== 0) {
     const detail = `/json/list: ${list?.error ?? 'not asked'}`
     return { cdp: { seen: true, value: { state: 'unreachable', detail } } }
   }
@@ -66,7 +66,7 @@ export function readAnswers(
 }
 
 function readVersion(p: Paths, node: Node, main: MainProcess, got: FetchResult | undefined): CdpFinding {
-  if (!got || got.exitCode !== 0) return { state: 'unreachable', detail: got?.error ?? 'not asked' }
+  if (got?.exitCode !== 0) return { state: 'unreachable', detail: got?.error ?? 'not asked' }
   const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
   // Whoever answers, the socket says whose answer it is: another browser's is as well-formed as ours.
   const ours = holdsListener(p, main.pid, node.cdpPort)

@@ -183,7 +183,8 @@ for (const row of rows) {
     if (typeof row.reason === 'string') assert.equal(d.verdict.reason, row.reason)
     else assert.match(d.verdict.reason, row.reason)
     const action = d.actions[0]?.kind
-    const does = { 'relaunch-browser': 'relaunch', 'restart-tunnel': 'tunnel' }[action ?? ''] ?? d.guard?.name
+    const words: Record<string, string> = { 'relaunch-browser': 'relaunch', 'restart-tunnel': 'tunnel' }
+    const does = words[action ?? ''] ?? d.guard?.name
     assert.equal(does ?? '-', row.does)
     assert.deepEqual(
       d.layers.map((l) => l.layer),

@@ -80,8 +80,11 @@ function egressDown(o: Observation, m: Memory, marks: LayerMark[], pages: PageEv
     reason: egress.reason,
     evidence: egress.evidence,
   }
+  const futile = egress.futile === true || o.tunnelTried === true
   const actions: Action[] =
-    uplink || o.tunnelTried ? [] : [{ kind: 'restart-tunnel', reason: egress.reason, confirm: 'after-delay' }]
+    uplink || futile ? [] : [{ kind: 'restart-tunnel', reason: egress.reason, confirm: 'at-once' }]
+  // Never as a browser fault; the uplink has a page of its own, one for the fleet.
+  if (futile && !uplink) pages.push({ kind: 'tunnel-fault', failing: true, reason: egress.reason })
   const next = uplink ? 'box fleet status' : `chromebox-watchdog ${o.node} --why`
   return {
     verdict,

@@ -60,7 +60,7 @@ export type Action =
       readonly confirm: 'at-once' | 'after-delay'
       readonly halfOpen: boolean
     }
-  | { readonly kind: 'restart-tunnel'; readonly reason: string; readonly confirm: 'after-delay' }
+  | { readonly kind: 'restart-tunnel'; readonly reason: string; readonly confirm: 'at-once' }
 
 /** What keeps a run from acting. */
 export interface Guard {

@@ -1,0 +1,9 @@
+import { reportAndExit } from '../lib/errors.ts'
+import { main } from '../lib/supervisors/chromebox-watchdog/main.ts'
+
+main(process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code
+  },
+  (err: unknown) => reportAndExit(err, 'chromebox-watchdog'),
+)

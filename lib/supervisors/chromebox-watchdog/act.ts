@@ -1,0 +1,185 @@
+import { sleep } from '../../browser/deadline.ts'
+import { type RelaunchResult, relaunchLocked } from '../../browser/relaunch.ts'
+import type { Ended } from '../../browser/types.ts'
+import { now } from '../../clock.ts'
+import { withLock } from '../../lock.ts'
+import { page, pageRecovered } from '../../page.ts'
+import type { LayerMark, Node, ReceiptAction } from '../../types.ts'
+import { decide, isQuickDeath } from './decide.ts'
+import { beginAttempt, endAttempt } from './memory.ts'
+import { observe } from './observe.ts'
+import {
+  finish,
+  leave,
+  makeReceipt,
+  type Outcome,
+  type RunContext,
+  remember,
+  say,
+  tellPages,
+  whyCommand,
+  withNext,
+} from './run.ts'
+import { saveMemory } from './store.ts'
+import type { Action, Decision, Memory, Observation } from './types.ts'
+
+type Relaunch = Extract<Action, { kind: 'relaunch-browser' }>
+
+/**
+ * Confirms the fault by a second look under the node lock, then relaunches the browser, unless the second
+ * look or another run's memory says otherwise.
+ */
+export async function relaunchPhase(
+  ctx: RunContext,
+  node: Node,
+  action: Relaunch,
+  tunnelTried: boolean,
+  began: number,
+  before: readonly ReceiptAction[],
+): Promise<Outcome> {
+  // A slow answer gets a moment; a dead process will not come back by itself.
+  if (action.confirm === 'after-delay') await sleep(ctx.config.confirmDelayMs)
+  const doing = `relaunching the browser (${action.reason})`
+  const opts = { waitMs: ctx.lockWaitMs, onWait: ctx.tell }
+  return withLock(ctx.p, `node-${node.name}`, doing, opts, async () => {
+    const seen = await observe(ctx, node, now(ctx.p))
+    const observation = tunnelTried ? { ...seen, tunnelTried } : seen
+    // Read again: another run may have acted while this one waited.
+    const memory = remember(ctx, node)
+    const decision = decide(observation, memory, now(ctx.p), ctx.config)
+    if (decision.actions[0]?.kind !== 'relaunch-browser' || !observation.browser) {
+      if (decision.memory !== memory) saveMemory(ctx.p, node.name, decision.memory)
+      return finish(ctx, node, observation, decision, decision.memory, began, before)
+    }
+    return attempt(ctx, node, observation, decision, began, before)
+  })
+}
+
+async function attempt(
+  ctx: RunContext,
+  node: Node,
+  observation: Observation,
+  decision: Decision,
+  began: number,
+  before: readonly ReceiptAction[],
+): Promise<Outcome> {
+  const { browser } = observation
+  if (!browser) throw new TypeError('a relaunch needs a look at the browser')
+  let memory = decision.memory
+  const startedWallMs = Date.now()
+  const result = await relaunchLocked(ctx, node, browser, {
+    why: decision.verdict.reason,
+    deadline: ctx.deadline,
+    begin: (ended) => {
+      memory = record(ctx, node, memory, observation, decision, ended)
+      for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
+    },
+  })
+  if (result.did === 'nothing') return declined(ctx, node, observation, decision, result.why, began, before)
+  const at = now(ctx.p)
+  const heldBefore = memory.held !== undefined
+  const ok = result.did === 'ok'
+  const seconds = Math.max(1, Math.round(result.durationMs / 1000))
+  memory = endAttempt(memory, at, { ok, detail: result.reason, seconds }, ctx.config)
+  saveMemory(ctx.p, node.name, memory)
+  const action: ReceiptAction = {
+    kind: 'relaunch-browser',
+    startedWallMs,
+    durationMs: result.durationMs,
+    helped: ok,
+    detail: [`before: ${result.ended.how}, ${result.ended.detail}`, result.reason, ...result.notes]
+      .filter((s) => s !== '')
+      .join('; '),
+  }
+  report(ctx, node, result, seconds, memory, heldBefore)
+  tellPages(ctx, node, { ...decision, pages: decision.pages.filter((e) => e.kind !== 'browser-fault') }, at)
+  const { verdict } = result.judgement
+  const layers = [...below(decision.layers), ...result.judgement.marks]
+  const pid = result.judgement.process?.pid
+  const actions = [...before, action]
+  const after: Decision = { ...decision, verdict, layers }
+  const receipt = makeReceipt(ctx, node, after, memory, at, began, actions, pid)
+  leave(ctx, node, receipt)
+  return { verdict, decision: after, observation, memory, actions, receipt }
+}
+
+/** Records the attempt before anything is touched: a run that is killed in it has used it up. */
+function record(
+  ctx: RunContext,
+  node: Node,
+  memory: Memory,
+  observation: Observation,
+  decision: Decision,
+  ended: Ended,
+): Memory {
+  const at = now(ctx.p)
+  const quickDeath = isQuickDeath(observation, memory, at, ctx.config)
+  const how = `${ended.how}: ${ended.detail}`
+  const begun = beginAttempt(memory, at, { reason: decision.verdict.reason, ended: how, quickDeath })
+  const problem = saveMemory(ctx.p, node.name, begun)
+  if (problem === undefined) return begun
+  const next = `df ${ctx.p.state}`
+  say(
+    ctx,
+    node,
+    { level: 'WARN', text: `${problem}: this attempt will not be remembered`, next },
+    'state-full',
+  )
+  return begun
+}
+
+/** The actuator looked once more and left the browser alone: too fresh, or too little time left. */
+function declined(
+  ctx: RunContext,
+  node: Node,
+  observation: Observation,
+  decision: Decision,
+  why: string,
+  began: number,
+  before: readonly ReceiptAction[],
+): Outcome {
+  const line = {
+    level: 'FAIL',
+    text: `${decision.verdict.reason}; ${why}`,
+    next: whyCommand(node.name),
+  } as const
+  const changed = { ...decision, lines: [line] }
+  return finish(ctx, node, observation, changed, decision.memory, began, before)
+}
+
+function report(
+  ctx: RunContext,
+  node: Node,
+  result: Extract<RelaunchResult, { did: 'ok' | 'failed' }>,
+  seconds: number,
+  memory: Memory,
+  heldBefore: boolean,
+): void {
+  const pager = { p: ctx.p, config: ctx.config, now: now(ctx.p), log: ctx.log }
+  const notes = result.notes.length > 0 ? ` (${result.notes.join('; ')})` : ''
+  if (result.did === 'ok') {
+    const was = result.ended.how === 'unknown' ? '' : `, the one before ended: ${result.ended.detail}`
+    const closed = heldBefore ? ', hold-down closed' : ''
+    const text = `relaunch OK after ${seconds}s${was}${closed}${notes}`
+    say(ctx, node, { level: 'INFO', text }, 'relaunch-ok')
+    pageRecovered(pager, 'browser-fault', node.name, `relaunch OK after ${seconds}s`)
+    return
+  }
+  const was = `the one before: ${result.ended.how}, ${result.ended.detail}`
+  const text = `relaunch FAILED — needs operator attention: ${result.reason}; ${was}${notes}`
+  say(ctx, node, { level: 'FAIL', text, next: whyCommand(node.name) }, 'relaunch-failed')
+  const held = memory.held !== undefined
+  const release = `chromebox-watchdog release ${node.name}`
+  const heldText = `HELD DOWN after ${memory.failures} failed relaunches: ${result.reason}`
+  if (held) say(ctx, node, { level: 'FAIL', text: heldText, next: release }, 'held-down')
+  const told = withNext(held ? heldText : text, held ? release : whyCommand(node.name))
+  const said = page(pager, 'browser-fault', node.name, told)
+  // A hold is news of its own: nothing but the half-open attempts happens from here on.
+  if (held && !heldBefore && said === undefined) {
+    ctx.log.write('PAGE', node.name, `browser-fault: ${told}`, { code: 'browser-fault', page: 'held' })
+  }
+}
+
+function below(layers: readonly LayerMark[]): LayerMark[] {
+  return layers.filter((l) => l.layer === 'netns' || l.layer === 'egress')
+}

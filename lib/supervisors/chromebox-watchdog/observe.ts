@@ -1,0 +1,58 @@
+import { judgeBrowser } from '../../browser/judge.ts'
+import { type BrowserContext, cdpRequests, findMain, readAnswers } from '../../browser/look.ts'
+import type { BrowserLook } from '../../browser/types.ts'
+import { browserUnit } from '../../browser/verify.ts'
+import { type FetchResult, fetchInNetns } from '../../curl.ts'
+import { answered, egressRequests } from '../../egress/probes.ts'
+import { isPaused, readIntent } from '../../intent.ts'
+import { lookNetns } from '../../netns.ts'
+import { tunnelConfigured } from '../../tunnel/configured.ts'
+import type { Look, Node, Now } from '../../types.ts'
+import { type EgressFinding, egressFinding, NOT_CONFIGURED } from './egress-port.ts'
+import type { Observation } from './types.ts'
+
+/**
+ * One look at a node from inside its namespace. A healthy one costs a walk through /proc and a single
+ * child process: the curl that asks CDP and the egress URLs side by side.
+ */
+export async function observe(ctx: BrowserContext, node: Node, now: Now): Promise<Observation> {
+  const { p, config } = ctx
+  const { intent } = readIntent(p, node.name)
+  const netns = lookNetns(p, node.netns)
+  if (intent && isPaused(intent, now)) {
+    return { node: node.name, paused: { reason: intent.reason, by: intent.by }, netns }
+  }
+  if (!netns.seen || !netns.value.isNamespace) return { node: node.name, netns }
+  const found = findMain(p, node, netns.value.inode)
+  const main = found.process.seen ? found.process.value : undefined
+  const cdp = main ? cdpRequests(node, config.probeDeadlineMs) : []
+  const configured = tunnelConfigured(p, node.name)
+  const requests = configured ? [...cdp, ...egressRequests(config)] : cdp
+  const results: Look<FetchResult[]> =
+    requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
+  const egress = configured ? await askEgress(ctx, node, after(results, cdp.length)) : NOT_CONFIGURED
+  const look: BrowserLook = main ? { ...found, ...readAnswers(p, node, main, results) } : found
+  const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
+  const base = { node: node.name, netns, egress, browser }
+  if (browser.verdict.code !== 'no-process') return base
+  const unit = await browserUnit(node.name)
+  return unit ? { ...base, ended: unit.ended } : base
+}
+
+/** The egress layer from probes that were made; looks closer only when none of them answered. */
+export async function askEgress(
+  ctx: BrowserContext,
+  node: Node,
+  probes: Look<readonly FetchResult[]>,
+): Promise<EgressFinding> {
+  // The usual case is settled here, so that a healthy tick loads nothing of the diagnosis.
+  if (probes.seen && probes.value.some(answered) && !probes.value.some((r) => r.exitCode === 6)) {
+    return { state: 'ok', code: 'ok', reason: '', evidence: [] }
+  }
+  const { diagnoseEgress } = await import('../../egress/diagnose.ts')
+  return egressFinding(await diagnoseEgress(ctx, node, probes))
+}
+
+function after(results: Look<FetchResult[]>, skip: number): Look<readonly FetchResult[]> {
+  return results.seen ? { seen: true, value: results.value.slice(skip) } : results
+}

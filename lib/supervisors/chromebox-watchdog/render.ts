@@ -1,0 +1,112 @@
+import { style } from '../../cli.ts'
+import { now } from '../../clock.ts'
+import { parseTimer, show, TIMER_PROPS } from '../../systemd.ts'
+import { clean, seconds } from '../../text.ts'
+import type { MarkState, Node } from '../../types.ts'
+import type { Outcome, RunContext } from './run.ts'
+import { loadMemory } from './store.ts'
+import type { Attempt } from './types.ts'
+
+const SIGNS: Readonly<Record<MarkState, string>> = {
+  ok: '✓',
+  fail: '✗',
+  unknown: '?',
+  'not-checked': '·',
+  'not-configured': '-',
+  paused: '‖',
+}
+
+/** One line of context: is the timer armed, when does it run next, what did the last attempt do. */
+export async function contextLine(ctx: RunContext, node: Node): Promise<string> {
+  const unit = `chromebox-watchdog@${node.name}.timer`
+  const look = await show([unit], TIMER_PROPS)
+  const last = loadMemory(ctx.p, ctx.config, node.name).value.attempts.at(-1)
+  const shown = look.seen ? look.value[unit] : undefined
+  const timer = shown ? timerText(parseTimer(shown), now(ctx.p).bootMs) : 'timer not seen'
+  return `${node.name}: ${timer}; ${lastActed(last)}`
+}
+
+function timerText(timer: ReturnType<typeof parseTimer>, bootMs: number): string {
+  if (!timer.loaded) return 'no timer'
+  if (!timer.active) return 'timer NOT armed'
+  if (timer.sub === 'running') return 'timer armed, a run is under way'
+  if (!Number.isFinite(timer.nextElapseMs)) return 'timer armed, nothing scheduled'
+  return `timer armed, next in ${Math.max(0, Math.round((timer.nextElapseMs - bootMs) / 1000))} s`
+}
+
+function lastActed(last: Attempt | undefined): string {
+  if (!last) return 'never acted'
+  const how = { ok: 'helped', failed: 'did not help', pending: 'was cut short' }[last.result]
+  return `last acted ${clock(last.wallMs)}, ${how}`
+}
+
+/** Local `HH:MM`, with the date when it is not of the last 20 hours. */
+function clock(wallMs: number): string {
+  const date = new Date(wallMs)
+  const two = (n: number) => String(n).padStart(2, '0')
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}`
+  const old = Math.abs(Date.now() - wallMs) > 20 * 3_600_000
+  return old ? `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}` : time
+}
+
+/** The path of the node with a mark per layer, then the verdict. */
+export async function path(node: Node, outcome: Outcome): Promise<string> {
+  const s = await style()
+  const paint = { ok: s.green, fail: s.red, unknown: s.yellow } as Partial<
+    Record<MarkState, (t: string) => string>
+  >
+  const lines = outcome.decision.layers.map((l) => {
+    const sign = (paint[l.state] ?? s.dim)(SIGNS[l.state])
+    const note = l.note ?? (l.state === 'ok' ? '' : l.state.replace('-', ' '))
+    return `  ${sign} ${l.layer.padEnd(8)}${note === '' ? '' : s.dim(clean(note, 160))}`.trimEnd()
+  })
+  const verdict = verdictLine(node, outcome)
+  const colour = { healthy: s.green, unhealthy: s.red, unknown: s.yellow }[outcome.verdict.state]
+  return `${[...lines, colour(verdict)].join('\n')}\n`
+}
+
+/** `muse healthy`, or the reason with what was done, which guard stops it, and what to run next. */
+export function verdictLine(node: Node, outcome: Outcome): string {
+  const { verdict, decision } = outcome
+  const parts = [verdict.state === 'healthy' ? 'healthy' : verdict.reason]
+  if (verdict.state === 'unknown' && verdict.code !== 'paused') parts[0] = `cannot tell: ${verdict.reason}`
+  if (outcome.decision.guard) parts.push(outcome.decision.guard.text)
+  for (const a of outcome.actions)
+    parts.push(`${a.kind} ${a.helped ? 'helped' : 'FAILED'} in ${seconds(a.durationMs)}`)
+  const next = decision.lines.find((l) => l.next !== undefined)?.next
+  if (verdict.state !== 'healthy' && next !== undefined) parts.push(`next: ${next}`)
+  return clean(`${node.name}: ${parts.join('; ')}`, 600)
+}
+
+/** What would happen, and what stops it: `would relaunch; browser 87 s old, eligible in 33 s`. */
+export function dryRun(outcome: Outcome): string {
+  const { decision, observation, verdict } = outcome
+  const action = decision.actions[0]
+  if (action?.kind === 'restart-tunnel') {
+    return 'would ask the other rows for an uplink fault, then restart the tunnel once and verify'
+  }
+  if (action) {
+    const confirm = action.confirm === 'at-once' ? 'a second look' : 'a second look after the confirm delay'
+    return `would relaunch now, after ${confirm}${action.halfOpen ? ' (half-open attempt)' : ''}`
+  }
+  const guard = decision.guard
+  if (guard) {
+    const age = observation.browser?.process?.ageMs
+    const what =
+      guard.name === 'fresh' && age !== undefined ? `browser ${Math.floor(age / 1000)} s old` : guard.text
+    const when =
+      guard.eligibleInMs === undefined ? '' : `, eligible in ${Math.ceil(guard.eligibleInMs / 1000)} s`
+    return guard.name === 'squatted' ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
+  }
+  if (verdict.state === 'healthy') return 'would do nothing: healthy'
+  const next = decision.lines[0]?.next
+  const hint = next === undefined ? '' : `; next: ${next}`
+  return clean(`would do nothing: ${verdict.reason}${hint}`, 600)
+}
+
+/** The receipt; a look that did nothing adds what would be done and what stops it. */
+export function json(outcome: Outcome, looksOnly: boolean): string {
+  const { receipt, decision, memory } = outcome
+  if (!looksOnly) return JSON.stringify(receipt)
+  return JSON.stringify({ ...receipt, would: decision.actions, guard: decision.guard ?? null, memory })
+}

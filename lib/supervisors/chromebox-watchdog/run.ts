@@ -1,0 +1,189 @@
+import { existsSync } from 'node:fs'
+import type { Deadline } from '../../browser/deadline.ts'
+import type { BrowserContext } from '../../browser/look.ts'
+import { now } from '../../clock.ts'
+import { tryLock } from '../../lock.ts'
+import type { Log } from '../../log.ts'
+import { page, pageRecovered } from '../../page.ts'
+import { pagePath } from '../../paths.ts'
+import { hostNamespaces, writeReceipt } from '../../receipts.ts'
+import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
+import { decide } from './decide.ts'
+import { observe } from './observe.ts'
+import { loadMemory, saveMemory } from './store.ts'
+import type { Decision, Line, Memory, Observation } from './types.ts'
+
+/**
+ * All of a run must end below `TimeoutStartSec` (110 s) of its unit: 15 s for the lock, 13 s for two looks
+ * and the delay between them, 18 s for a stop, 60 s to verify do not quite fit, and then the next run acts.
+ */
+export const RUN_MS = 104_000
+/** What a person waits for another run; that one ends within RUN_MS. */
+export const MANUAL_LOCK_MS = 120_000
+export const TIMER_LOCK_MS = 15_000
+/** Two periods of the timer: the next run may need its whole deadline before it writes. */
+const RECEIPT_DUE_MS = 240_000
+
+export interface RunContext extends BrowserContext {
+  readonly log: Log
+  readonly deadline: Deadline
+  readonly lockWaitMs: number
+  /** Told to a person only: what the run waits for. */
+  readonly tell: (message: string) => void
+  /** The other active rows of this host: asked whether a fault is everybody's. */
+  readonly others: readonly Node[]
+}
+
+export interface Outcome {
+  readonly verdict: Verdict
+  readonly decision: Decision
+  readonly observation: Observation
+  readonly memory: Memory
+  readonly actions: readonly ReceiptAction[]
+  readonly receipt: Receipt
+}
+
+/** Looks and decides, and does nothing: `--dry-run` and `--why`. */
+export async function preview(ctx: BrowserContext, node: Node): Promise<Outcome> {
+  const began = performance.now()
+  const observation = await observe(ctx, node, now(ctx.p))
+  const memory = loadMemory(ctx.p, ctx.config, node.name).value
+  const at = now(ctx.p)
+  const decision = decide(observation, memory, at, ctx.config)
+  const receipt = makeReceipt(ctx, node, decision, decision.memory, at, began, [])
+  return { verdict: decision.verdict, decision, observation, memory: decision.memory, actions: [], receipt }
+}
+
+/**
+ * One run: look, decide, act when that is allowed, leave a receipt. Silent while the node is well.
+ *
+ * @throws LockedError when another run holds the node and this one had to act
+ */
+export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
+  const began = performance.now()
+  let observation = await observe(ctx, node, now(ctx.p))
+  const memory = remember(ctx, node)
+  let decision = decide(observation, memory, now(ctx.p), ctx.config)
+  const actions: ReceiptAction[] = []
+  if (decision.actions[0]?.kind === 'restart-tunnel') {
+    const { repairPhase } = await import('./repair.ts')
+    const repaired = await repairPhase(ctx, node, observation)
+    observation = repaired.observation
+    actions.push(...repaired.actions)
+    decision = decide(observation, remember(ctx, node), now(ctx.p), ctx.config)
+  }
+  if (decision.actions[0]?.kind === 'relaunch-browser') {
+    const { relaunchPhase } = await import('./act.ts')
+    return relaunchPhase(ctx, node, decision.actions[0], observation.tunnelTried === true, began, actions)
+  }
+  if (observation.egress?.state === 'ok' && existsSync(pagePath(ctx.p, 'uplink'))) {
+    const { uplinkPasses } = await import('../../egress/uplink-page.ts')
+    uplinkPasses({ p: ctx.p, config: ctx.config, now: now(ctx.p), log: ctx.log })
+  }
+  if (decision.memory !== memory) await commit(ctx, node, observation)
+  return finish(ctx, node, observation, decision, decision.memory, began, actions)
+}
+
+/** The memory of the last run; a file that could not be read is said, and stands as the cautious one. */
+export function remember(ctx: RunContext, node: Node): Memory {
+  const read = loadMemory(ctx.p, ctx.config, node.name)
+  if (read.corrupt) {
+    const text = `state file was corrupt (${read.corrupt.why}), kept as ${read.corrupt.keptAs}; no relaunch before the longest back-off is over`
+    say(ctx, node, { level: 'WARN', text, next: `chromebox-watchdog release ${node.name}` }, 'state-corrupt')
+  }
+  return read.value
+}
+
+/** Writes what the look changed. With the lock busy another run writes its own, newer truth. */
+async function commit(ctx: RunContext, node: Node, observation: Observation): Promise<void> {
+  const held = await tryLock(ctx.p, `node-${node.name}`, 'writing what the last look changed')
+  if (!held) return
+  try {
+    const before = remember(ctx, node)
+    const { memory } = decide(observation, before, now(ctx.p), ctx.config)
+    if (memory !== before) saveMemory(ctx.p, node.name, memory)
+  } finally {
+    held.release()
+  }
+}
+
+/** Says and leaves behind what a run found that does not (or does no longer) act. */
+export function finish(
+  ctx: RunContext,
+  node: Node,
+  observation: Observation,
+  decision: Decision,
+  memory: Memory,
+  began: number,
+  actions: readonly ReceiptAction[],
+): Outcome {
+  const at = now(ctx.p)
+  for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
+  tellPages(ctx, node, decision, at)
+  const receipt = leave(ctx, node, makeReceipt(ctx, node, decision, memory, at, began, actions))
+  return { verdict: decision.verdict, decision, observation, memory, actions, receipt }
+}
+
+export function tellPages(ctx: RunContext, node: Node, decision: Decision, at: Now): void {
+  const pager = { p: ctx.p, config: ctx.config, now: at, log: ctx.log }
+  for (const event of decision.pages) {
+    const { kind, reason } = event
+    if (event.failing) page(pager, kind, node.name, withNext(reason, whyCommand(node.name)))
+    else pageRecovered(pager, kind, node.name, reason)
+  }
+}
+
+/** Every line that asks for somebody ends with one command to run. */
+export function say(ctx: RunContext, node: Node, line: Line, code: string): void {
+  const text = line.next === undefined ? line.text : withNext(line.text, line.next)
+  ctx.log.write(line.level, node.name, text, { code })
+}
+
+export const withNext = (text: string, next: string): string => `${text}; next: ${next}`
+export const whyCommand = (node: string): string => `chromebox-watchdog ${node} --why`
+
+/** Writes the receipt; a full /run is said and does not end the run. */
+export function leave(ctx: RunContext, node: Node, receipt: Receipt): Receipt {
+  try {
+    writeReceipt(ctx.p, receipt)
+  } catch (err) {
+    const code = (err as NodeJS.ErrnoException).code ?? String(err)
+    const next = `df ${ctx.p.receipts}`
+    say(ctx, node, { level: 'WARN', text: `cannot write the receipt: ${code}`, next }, 'receipt')
+  }
+  return receipt
+}
+
+export function makeReceipt(
+  ctx: BrowserContext,
+  node: Node,
+  decision: Pick<Decision, 'verdict' | 'layers' | 'guard'>,
+  memory: Memory,
+  at: Now,
+  began: number,
+  actions: readonly ReceiptAction[],
+  pid?: number,
+): Receipt {
+  const extra: Record<string, string | number | boolean> = {
+    failures: memory.failures,
+    held: memory.held !== undefined,
+  }
+  if (decision.guard) extra.guard = decision.guard.text
+  if (decision.guard?.eligibleInMs !== undefined) {
+    extra.eligibleBootMs = at.bootMs + decision.guard.eligibleInMs
+  }
+  if (pid !== undefined) extra.browserPid = pid
+  return {
+    version: 1,
+    supervisor: 'chromebox-watchdog',
+    node: node.name,
+    verdict: decision.verdict,
+    layers: decision.layers,
+    actions,
+    at,
+    durationMs: Math.round(performance.now() - began),
+    hostNs: hostNamespaces(ctx.p),
+    nextDueBootMs: at.bootMs + RECEIPT_DUE_MS,
+    extra,
+  }
+}

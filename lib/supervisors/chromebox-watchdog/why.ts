@@ -1,0 +1,72 @@
+import { browserUnit } from '../../browser/verify.ts'
+import { now, wallIso } from '../../clock.ts'
+import { run } from '../../exec.ts'
+import { readReceipt } from '../../receipts.ts'
+import { clean, seconds } from '../../text.ts'
+import type { Node } from '../../types.ts'
+import { path } from './render.ts'
+import type { Outcome, RunContext } from './run.ts'
+
+const LINES = 15
+
+/** All that is known of a node's browser, for a person: layers, last run, attempts, end, last words. */
+export async function why(ctx: RunContext, node: Node, outcome: Outcome): Promise<string> {
+  const [unit, printed] = await Promise.all([browserUnit(node.name), lastLines(node.name)])
+  const facts = outcome.verdict.evidence.map((e) => `  ${clean(e, 300)}`)
+  return [
+    (await path(node, outcome)).trimEnd(),
+    ...facts,
+    lastRun(ctx, node),
+    ...attempts(outcome),
+    `last browser: ${unit ? `${unit.ended.how}, ${unit.ended.detail} (unit ${unit.active})` : 'systemctl did not say'}`,
+    `last ${LINES} lines it printed (journalctl -u chromebox@${node.name}):`,
+    ...printed.map((l) => `  ${l}`),
+    '',
+  ].join('\n')
+}
+
+function lastRun(ctx: RunContext, node: Node): string {
+  const read = readReceipt(ctx.p, 'chromebox-watchdog', node.name)
+  if (!read.seen) return `last run: cannot read its receipt: ${read.why}`
+  if (!read.value) return 'last run: none since this boot'
+  const { verdict, at, actions } = read.value
+  const sameBoot = at.bootId === now(ctx.p).bootId
+  const age = sameBoot ? `${seconds(now(ctx.p).bootMs - at.bootMs)} ago` : 'before the last reboot'
+  const did = actions.map((a) => `; ${a.kind} ${a.helped ? 'helped' : 'did not help'}`).join('')
+  const said = verdict.reason === '' ? verdict.state : `${verdict.state}: ${verdict.reason}`
+  return clean(`last run: ${wallIso(at.wallMs)} (${age}) ${said}${did}`, 500)
+}
+
+function attempts(outcome: Outcome): string[] {
+  const { memory } = outcome
+  if (memory.attempts.length === 0) return ['relaunches: none on record']
+  const held = memory.held ? `, HELD DOWN since ${wallIso(memory.held.sinceWallMs)}` : ''
+  const lines = memory.attempts.map((a) => {
+    const result =
+      a.result === 'ok' ? `OK after ${a.seconds}s` : a.result === 'failed' ? 'FAILED' : 'cut short'
+    const detail = a.detail === '' ? '' : `: ${a.detail}`
+    return clean(`  ${wallIso(a.wallMs)} ${a.reason} -> ${result}${detail} (before: ${a.ended})`, 400)
+  })
+  return [`relaunches, newest last (${memory.failures} failed in a row${held}):`, ...lines]
+}
+
+async function lastLines(node: string): Promise<string[]> {
+  const unit = `chromebox@${node}.service`
+  const argv = [
+    'journalctl',
+    '--no-pager',
+    '--quiet',
+    '-o',
+    'short-iso',
+    '--no-hostname',
+    '-n',
+    String(LINES),
+  ]
+  const ran = await run([...argv, '-u', unit, '_TRANSPORT=stdout'], {
+    deadlineMs: 5000,
+    maxOutput: 256 * 1024,
+  })
+  if (ran.code !== 0) return [`cannot read the journal: ${clean(ran.stderr, 200) || `exit code ${ran.code}`}`]
+  const lines = ran.stdout.split('\n').filter((l) => l !== '')
+  return lines.length > 0 ? lines.map((l) => clean(l, 300)) : ['(nothing)']
+}
