@@ -1,0 +1,123 @@
+import { now as clock } from '../clock.ts'
+import type { Config } from '../config.ts'
+import { type Intent, isPaused } from '../intent.ts'
+import { intentPath, type Paths } from '../paths.ts'
+import { clean } from '../text.ts'
+import type { Look, Node, Now, Receipt, Supervisor } from '../types.ts'
+import { decide } from './decide.ts'
+import { lookAtJournal } from './journal.ts'
+import { lookLive } from './live.ts'
+import { lookAtLogs } from './logs.ts'
+import { ownIdMap, Trust } from './owner.ts'
+import { hostNamespaces, readHeld, trustedReceipt } from './receipts.ts'
+import { judgeSight, lookAtShell, type Sight } from './sight.ts'
+import { SUPERVISORS } from './statements.ts'
+import type { NodeFacts, NodeVerdict, PauseFact } from './types.ts'
+import { lookAtUnits } from './units.ts'
+
+/** systemctl answers in some 15 ms; one that does not is a bus in trouble, and status must not hang on it. */
+const BUS_DEADLINE_MS = 2_500
+/** A bounded query takes tens of milliseconds even on a journal of gigabytes. */
+const JOURNAL_DEADLINE_MS = 4_000
+
+export interface Judged {
+  readonly node: Node
+  readonly facts: NodeFacts
+  readonly verdict: NodeVerdict
+}
+
+export interface Collected {
+  readonly at: Now
+  readonly sight: Sight
+  readonly judged: readonly Judged[]
+}
+
+export interface CollectOptions {
+  /** Ask the journal even where the word is clear without it. */
+  readonly journal?: boolean
+}
+
+/**
+ * Looks at everything there is to know about the nodes, side by side, and decides. At most two child
+ * processes (systemctl; journalctl where nothing else decides), whatever the number of nodes.
+ */
+export async function collect(
+  p: Paths,
+  config: Pick<Config, 'innerDeadlineMs'>,
+  nodes: readonly Node[],
+  options: CollectOptions = {},
+): Promise<Collected> {
+  const at = clock(p)
+  const names = nodes.map((n) => n.name)
+  // The child runs while we read files.
+  const unitsAsked = lookAtUnits(names, at, BUS_DEADLINE_MS)
+  const ids = ownIdMap(p.proc)
+  const trust = new Trust(p, ids)
+  const receipts = new Map(
+    names.map((name) => {
+      const of = SUPERVISORS.map((s) => [s, trustedReceipt(p, trust, s, name)] as const)
+      return [name, Object.fromEntries(of) as Record<Supervisor, Look<Receipt | undefined>>]
+    }),
+  )
+  const shell = lookAtShell(p, hostNamespaces(known(receipts.values()), at.bootId), ids)
+  const sight = judgeSight(shell)
+  const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs)
+  const logs = lookAtLogs(p, trust)
+  const pauses = new Map(names.map((name) => [name, trustedPause(p, trust, name, at)]))
+  const held = new Map(names.map((name) => [name, readHeld(p, trust, name)]))
+  const [units, live] = await Promise.all([unitsAsked, liveAsked])
+  const missing = { seen: false as const, why: 'not looked' }
+  let judged = nodes.map((node): Judged => {
+    const intent = pauses.get(node.name)
+    const facts: NodeFacts = {
+      node: node.name,
+      retired: node.status === 'retired',
+      now: at,
+      live: live.get(node.name) ?? { process: missing, gateway: missing, cdp: missing, page: missing },
+      units: units(node.name),
+      receipts:
+        receipts.get(node.name) ?? (Object.fromEntries(SUPERVISORS.map((s) => [s, missing])) as never),
+      logs: logs(node.name),
+      ...(intent === undefined ? {} : { intent }),
+      held: held.get(node.name) ?? missing,
+    }
+    return { node, facts, verdict: decide(facts) }
+  })
+  const ask = judged.filter((j) => options.journal === true || needsJournal(j)).map((j) => j.node.name)
+  if (ask.length > 0) {
+    const journal = await lookAtJournal(ask, at, JOURNAL_DEADLINE_MS)
+    judged = judged.map((j) => {
+      if (!ask.includes(j.node.name)) return j
+      const facts = { ...j.facts, journal: journal(j.node.name) }
+      return { ...j, facts, verdict: decide(facts) }
+    })
+  }
+  return { at, sight, judged }
+}
+
+/** Only where nothing else decides, and where runs in the journal could: not when nobody watches the node. */
+function needsJournal({ facts, verdict }: Judged): boolean {
+  if (verdict.beneath !== 'UNKNOWN' || facts.retired) return false
+  return !facts.units.seen || facts.units.value.timers['chromebox-watchdog'].state === 'armed'
+}
+
+function* known(all: Iterable<Record<Supervisor, Look<Receipt | undefined>>>): Iterable<Receipt> {
+  for (const of of all) for (const look of Object.values(of)) if (look.seen && look.value) yield look.value
+}
+
+/** The pause in force, read without touching the record (the supervisors repair a corrupt one). */
+function trustedPause(p: Paths, trust: Trust, node: string, at: Now): PauseFact | undefined {
+  const raw = trust.read(intentPath(p, node))
+  if (!raw.seen || raw.value === undefined) return undefined
+  try {
+    const i = JSON.parse(raw.value) as Intent
+    if (i.kind !== 'pause' || i.node !== node || !isPaused(i, at)) return undefined
+    return {
+      by: clean(String(i.by), 80),
+      reason: clean(String(i.reason)),
+      untilWallMs: Number(i.untilWallMs),
+    }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,58 @@
+import { run } from '../exec.ts'
+import { clean } from '../text.ts'
+import type { Look, Now } from '../types.ts'
+import { parseRuns } from './journal-parse.ts'
+import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './statements.ts'
+import type { JournalFacts } from './types.ts'
+import { sleptMs, unitOf } from './units.ts'
+
+/** What `parseRuns` reads; without this list journalctl prints some forty fields per entry. */
+const FIELDS =
+  'MESSAGE,MESSAGE_ID,UNIT,OBJECT_SYSTEMD_UNIT,_SYSTEMD_UNIT,PRIORITY,NETVM_NODE,NETVM_LEVEL,_PID,_UID,_BOOT_ID'
+
+/** Entries of one node in the window: some eight runs of three supervisors, a handful of entries each. */
+const ENTRIES_PER_NODE = 150
+
+/** Why journalctl's answer is not one, from what it says besides (it exits 0 all the same); else undefined. */
+export function journalProblem(stderr: string, code: number | null): string | undefined {
+  if (/No journal files were found/i.test(stderr)) return 'no journal files were found'
+  if (/insufficient permissions|not seeing messages from other users/i.test(stderr))
+    return 'no permission to read the system’s journal'
+  if (/Failed to parse timestamp/i.test(stderr)) return 'journalctl did not take the time'
+  if (code !== 0) return `journalctl: ${clean(stderr.trim(), 120) || `exit code ${code}`}`
+  return undefined
+}
+
+/**
+ * Asks the journal once for all nodes: recent runs of their supervisors, root's entries only. Bounded by
+ * time, by unit and by number of entries, so its size does not matter.
+ */
+export async function lookAtJournal(
+  nodes: readonly string[],
+  now: Now,
+  deadlineMs: number,
+): Promise<(node: string) => Look<JournalFacts>> {
+  const windowMs = MAX_PERIODS * Math.max(...SUPERVISORS.map((s) => PERIOD_MS[s]))
+  const units = new Set([
+    'systemd-journald.service',
+    ...nodes.flatMap((n) => SUPERVISORS.map((s) => `${unitOf(s, n)}.service`)),
+  ])
+  // `@<epoch>`: systemd 252 takes no ISO time that ends in Z.
+  const since = `--since=@${Math.floor((now.wallMs - windowMs) / 1000)}`
+  const limit = `--lines=${ENTRIES_PER_NODE * (nodes.length + 1)}`
+  const argv = ['journalctl', '--no-pager', '-o', 'json', since, limit, `--output-fields=${FIELDS}`]
+  for (const u of units) argv.push('-u', u)
+  const r = await run([...argv, '_UID=0'], { deadlineMs, maxOutput: 64 * 1024 * 1024 })
+  const why = r.missing
+    ? 'the program journalctl is missing'
+    : r.timedOut
+      ? `journalctl gave no answer in ${deadlineMs} ms`
+      : journalProblem(r.stderr, r.code)
+  if (why !== undefined) return () => ({ seen: false, why })
+  const facts = parseRuns(r.stdout, nodes, now, sleptMs(now))
+  const damaged = /truncated|corrupted/i.test(r.stderr) ? clean(r.stderr.trim(), 120) : undefined
+  return (node) => {
+    const f = facts.get(node) ?? { runs: [] }
+    return { seen: true, value: damaged === undefined ? f : { ...f, incomplete: damaged } }
+  }
+}

@@ -1,0 +1,59 @@
+import type { Paths } from '../paths.ts'
+import { clean } from '../text.ts'
+import type { Look, Supervisor } from '../types.ts'
+import type { Trust } from './owner.ts'
+import { SUPERVISORS } from './statements.ts'
+import type { LogFacts, LogLine } from './types.ts'
+
+/** Far more than three periods write, and read in one go. */
+const TAIL_BYTES = 256 * 1024
+
+const LINE =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z) (INFO|WARN|FAIL|FAIL_LOUD|PAGE) \[([^\]]{1,40})\] (.*)$/
+
+/**
+ * Parses the end of a log. A line counts once its newline is there: the last one may be half written,
+ * and in a tail the first one is cut.
+ */
+export function parseLog(
+  text: string,
+  whole: boolean,
+  supervisor: Supervisor,
+): (LogLine & { node: string })[] {
+  const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n')
+  lines.pop()
+  if (!whole) lines.shift()
+  return lines.flatMap((raw) => {
+    const m = LINE.exec(raw)
+    const wallMs = Date.parse(m?.[1] ?? '')
+    if (m === null || !Number.isFinite(wallMs)) return []
+    return [{ supervisor, node: m[3] ?? '', wallMs, level: m[2] ?? '', text: clean(m[4] ?? '') }]
+  })
+}
+
+/** The lines that say how a node is: failures, and what took one back. The rest is remarks. */
+export function tellsHealth(line: LogLine): boolean {
+  return line.level !== 'INFO' && line.level !== 'WARN'
+    ? true
+    : /\b(OK after|restart OK|recovered|closed)\b/i.test(line.text)
+}
+
+/** The newest telling line per node and supervisor, from the ends of the logs. */
+export function lookAtLogs(p: Paths, trust: Trust): (node: string) => Look<LogFacts> {
+  const last = new Map<string, LogLine[]>()
+  const problems: string[] = []
+  let there = 0
+  for (const s of SUPERVISORS) {
+    const tail = trust.tail(`${p.log}/${s}.log`, TAIL_BYTES)
+    if (!tail.seen) problems.push(`${s}.log: ${tail.why}`)
+    else if (tail.value !== undefined) {
+      there++
+      const newest = new Map<string, LogLine>()
+      for (const line of parseLog(tail.value.text, tail.value.whole, s))
+        if (tellsHealth(line)) newest.set(line.node, line)
+      for (const [node, line] of newest) last.set(node, [...(last.get(node) ?? []), line])
+    }
+  }
+  if (there === 0 && problems.length > 0) return () => ({ seen: false, why: problems.join('; ') })
+  return (node) => ({ seen: true, value: { last: last.get(node) ?? [] } })
+}

@@ -1,0 +1,154 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readSync } from 'node:fs'
+import type { Paths } from '../paths.ts'
+import type { Look } from '../types.ts'
+
+/** How user ids look from here: in a user namespace the host's root is an id nobody has. */
+export interface IdMap {
+  /** The first user namespace: ids are what they are everywhere else. */
+  readonly initial: boolean
+  /** The id that stands for everybody who is not mapped. */
+  readonly overflow: number
+  /** Whether an id of this namespace is somebody mapped into it. */
+  readonly mapped: (uid: number) => boolean
+}
+
+/** Every id there is: only the first user namespace (or one that root made to be the same) maps them all. */
+const ALL_IDS = 4_294_967_295
+
+/**
+ * @param uidMap `/proc/self/uid_map`: `inside outside count` per line; undefined when it cannot be read
+ * @param overflow `/proc/sys/kernel/overflowuid`
+ */
+export function parseIdMap(uidMap: string | undefined, overflow = 65_534): IdMap {
+  const rows = (uidMap ?? '')
+    .split('\n')
+    .map((l) => l.trim().split(/\s+/).map(Number))
+    .filter((r) => r.length === 3 && r.every(Number.isSafeInteger)) as [number, number, number][]
+  const initial = rows.some(([inside, outside, count]) => inside === 0 && outside === 0 && count === ALL_IDS)
+  const mapped = (uid: number) => rows.some(([inside, , n]) => uid >= inside && uid < inside + n)
+  return { initial, overflow, mapped }
+}
+
+/** The map of this process. */
+export function ownIdMap(proc: string): IdMap {
+  const overflow = Number(readOr(`${proc}/sys/kernel/overflowuid`) ?? 65_534)
+  return parseIdMap(readOr(`${proc}/self/uid_map`), Number.isSafeInteger(overflow) ? overflow : 65_534)
+}
+
+/**
+ * May a file with this owner have been written by the host's root? In the first user namespace that is
+ * uid 0. In any other, uid 0 is whoever made the namespace, an ordinary user perhaps, and the host's root
+ * is one of those nobody is mapped to: such a file was at least not written by anybody in here.
+ */
+export function maybeRoot(uid: number, map: IdMap): boolean {
+  return map.initial ? uid === 0 : uid === map.overflow && !map.mapped(uid)
+}
+
+/** Group or others may write. */
+const SHARED = constants.S_IWGRP | constants.S_IWOTH
+
+/**
+ * Files that only root can have written. Every directory on the way counts too: "unmapped" is also what
+ * another user's file looks like from a user namespace, and only root can put one below a root-only path.
+ */
+export class Trust {
+  private readonly dirs = new Map<string, string | undefined>()
+  private readonly map: IdMap
+  private readonly p: Paths
+
+  constructor(p: Paths, map: IdMap = ownIdMap(p.proc)) {
+    this.p = p
+    this.map = map
+  }
+
+  /** Reads a whole file; undefined when it is not there. Not seen: unreadable, too big, or not surely root's. */
+  read(path: string, maxBytes = 256 * 1024): Look<string | undefined> {
+    const opened = this.open(path)
+    if (!opened.seen || opened.value === undefined) return opened as Look<undefined>
+    const { fd, size } = opened.value
+    try {
+      if (size > maxBytes) return { seen: false, why: `larger than ${maxBytes} bytes` }
+      return { seen: true, value: readFileSync(fd, 'utf8') }
+    } catch (err) {
+      return { seen: false, why: errno(err) }
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /** The last `bytes` of a file (whole when it is shorter). */
+  tail(path: string, bytes: number): Look<{ text: string; whole: boolean } | undefined> {
+    const opened = this.open(path)
+    if (!opened.seen || opened.value === undefined) return opened as Look<undefined>
+    const { fd, size } = opened.value
+    try {
+      const from = Math.max(0, size - bytes)
+      const buffer = Buffer.allocUnsafe(size - from)
+      const n = readSync(fd, buffer, 0, buffer.length, from)
+      return { seen: true, value: { text: buffer.toString('utf8', 0, n), whole: from === 0 } }
+    } catch (err) {
+      return { seen: false, why: errno(err) }
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  private open(path: string): Look<{ fd: number; size: number } | undefined> {
+    const dir = this.directory(path.slice(0, path.lastIndexOf('/')))
+    if (dir === 'ENOENT') return { seen: true, value: undefined }
+    if (dir !== undefined) return { seen: false, why: dir }
+    let fd: number
+    try {
+      // Not through a link, and not blocking on a FIFO somebody put there.
+      fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    } catch (err) {
+      return errno(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errno(err) }
+    }
+    const st = fstatSync(fd)
+    const fault = st.isFile() ? this.fault(st, SHARED) : 'not a file'
+    if (fault === undefined) return { seen: true, value: { fd, size: st.size } }
+    closeSync(fd)
+    return { seen: false, why: fault }
+  }
+
+  /** Why a directory cannot be trusted; `ENOENT` when it is not there; undefined when it can. */
+  private directory(dir: string): string | undefined {
+    const at = dir === '' ? '/' : dir
+    if (this.dirs.has(at)) return this.dirs.get(at)
+    const above =
+      at === '/' || at === this.p.root ? undefined : this.directory(at.slice(0, at.lastIndexOf('/')))
+    let fault = above
+    if (above === undefined)
+      try {
+        // Directories of ours are root's alone; above them a distribution may let a system group in.
+        const ours = /\/netvm(\/|$)/.test(at.slice(this.p.root.length))
+        const st = lstatSync(at)
+        fault = st.isDirectory() ? this.fault(st, ours ? SHARED : constants.S_IWOTH) : `${at} is no directory`
+        if (fault !== undefined) fault = `${at}: ${fault}`
+      } catch (err) {
+        fault = errno(err) === 'ENOENT' ? 'ENOENT' : `${at}: ${errno(err)}`
+      }
+    this.dirs.set(at, fault)
+    return fault
+  }
+
+  private fault(st: { uid: number; mode: number }, forbidden: number): string | undefined {
+    // Under a test's root the files are the test's own.
+    const mine = this.p.root !== '' && st.uid === process.getuid?.()
+    if (!mine && !maybeRoot(st.uid, this.map)) return `not written by root (uid ${st.uid})`
+    if ((st.mode & forbidden) !== 0) return 'others may write to it'
+    return undefined
+  }
+}
+
+function readOr(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+function errno(err: unknown): string {
+  return (err as NodeJS.ErrnoException).code ?? String(err)
+}

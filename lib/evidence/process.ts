@@ -1,0 +1,99 @@
+import { readFileSync, readlinkSync } from 'node:fs'
+import { lookNetns } from '../netns.ts'
+import { type Paths, profileDir } from '../paths.ts'
+import { ageMs, listPids, netnsInode, readArgv, readStat, readUptime } from '../proc.ts'
+import type { Look, Node } from '../types.ts'
+import type { ProcessFact } from './types.ts'
+
+interface Candidate {
+  readonly pid: number
+  readonly node: string
+}
+
+/** Main browser processes of any profile: one pass over /proc serves every node. */
+function candidates(p: Paths): Candidate[] {
+  const prefix = `--user-data-dir=${p.profiles}/`
+  const own = Number(readlinkOr(`${p.proc}/self`) ?? process.pid)
+  const found: Candidate[] = []
+  for (const pid of listPids(p.proc)) {
+    if (pid === own) continue
+    const argv = readArgv(p.proc, pid)
+    if (argv.length < 2 || argv.some((a) => a.startsWith('--type='))) continue
+    for (const arg of argv.slice(1))
+      if (arg.startsWith(prefix)) found.push({ pid, node: arg.slice(prefix.length) })
+  }
+  return found
+}
+
+/**
+ * Is this process the node's, and not one that a user started with the same arguments? With the right to
+ * read namespaces the namespace decides. Without it the cgroup does: a user cannot get a process into
+ * the unit's cgroup below the system slice. (The uid would not do: in a user namespace all look alike.)
+ */
+export function isOurs(p: Paths, node: string, pid: number, netns: number | undefined): boolean {
+  const inside = netns === undefined ? undefined : netnsInode(p.proc, pid)
+  if (inside?.seen) return inside.value === netns
+  return inUnit(readOr(`${p.proc}/${pid}/cgroup`) ?? '', `chromebox@${node}.service`)
+}
+
+/** Whether a /proc/<pid>/cgroup names the system's unit of this name (a user's manager has units of any name). */
+export function inUnit(cgroup: string, unit: string): boolean {
+  return cgroup.split('\n').some((line) => {
+    const path = line.split(':').slice(2).join(':')
+    const parts = path.split('/')
+    const user = parts.some((s) => s === 'user.slice' || s.startsWith('user-') || s.startsWith('user@'))
+    return !user && parts.includes('system.slice') && parts.includes(unit)
+  })
+}
+
+/** Per node whether its browser's main process runs, or why that cannot be known. */
+export function lookForBrowsers(
+  p: Paths,
+  nodes: readonly Node[],
+  sight: Look<true>,
+): ReadonlyMap<string, Look<ProcessFact>> {
+  const out = new Map<string, Look<ProcessFact>>()
+  let found: Candidate[] = []
+  let why = sight.seen ? '' : sight.why
+  if (sight.seen)
+    try {
+      found = candidates(p)
+    } catch {
+      why = `cannot list ${p.proc}`
+    }
+  const uptime = readUptime(p.proc) ?? 0
+  for (const node of nodes) {
+    if (why !== '') {
+      out.set(node.name, { seen: false, why })
+      continue
+    }
+    const ns = lookNetns(p, node.netns)
+    const netns = ns.seen ? ns.value.inode : undefined
+    const dir = profileDir(p, node.name).slice(p.profiles.length + 1)
+    let fact: ProcessFact = { present: false }
+    for (const { pid } of found.filter((c) => c.node === dir)) {
+      const stat = readStat(p.proc, pid)
+      if (stat === undefined || stat.state === 'Z' || stat.state === 'X') continue
+      if (!isOurs(p, node.name, pid, netns)) continue
+      fact = { present: true, pid, ageMs: ageMs(stat.startTicks, uptime), state: stat.state }
+    }
+    out.set(node.name, { seen: true, value: fact })
+  }
+  return out
+}
+
+function readOr(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+function readlinkOr(path: string): string | undefined {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,103 @@
+import { readlinkSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+import type { Paths } from '../paths.ts'
+import { canSeeAll } from '../proc.ts'
+import type { Look } from '../types.ts'
+import { type IdMap, ownIdMap } from './owner.ts'
+
+/** What a shell is, found by looking; nothing here comes from its uid. */
+export interface Shell {
+  /** Inodes of our own namespaces; undefined when /proc does not say. */
+  readonly net?: number
+  readonly pid?: number
+  /** What the receipts of this boot call the host's namespaces. */
+  readonly hostNs?: { readonly net: number; readonly pid: number }
+  /** Not in a user namespace, where an ordinary user could have built himself a network. */
+  readonly firstUserNs: boolean
+  /** No process is hidden, and pid 1 is an init. */
+  readonly all: Look<true>
+  /** IPv4 addresses of our interfaces that are up and have a carrier. */
+  readonly addresses: ReadonlySet<string>
+}
+
+/** Which live looks of this shell are looks at the host. */
+export interface Sight {
+  readonly processes: Look<true>
+  readonly network: (gateway: string) => Look<true>
+  /** One line for people: what this shell cannot see and why; empty when it sees everything. */
+  readonly blind: readonly string[]
+}
+
+const yes: Look<true> = { seen: true, value: true }
+const no = (why: string): { readonly seen: false; readonly why: string } => ({ seen: false, why })
+
+/** Looks at the shell we run in. */
+export function lookAtShell(
+  p: Paths,
+  hostNs: Shell['hostNs'],
+  ids: IdMap = ownIdMap(p.proc),
+  addresses: ReadonlySet<string> = ownAddresses(),
+): Shell {
+  const net = inode(`${p.proc}/self/ns/net`)
+  const pid = inode(`${p.proc}/self/ns/pid`)
+  return {
+    ...(net === undefined ? {} : { net }),
+    ...(pid === undefined ? {} : { pid }),
+    ...(hostNs === undefined ? {} : { hostNs }),
+    firstUserNs: ids.initial,
+    all: canSeeAll(p.proc),
+    addresses,
+  }
+}
+
+/**
+ * Decides what counts as seen. Pure.
+ *
+ * With receipts of this boot the inodes decide. Without (just booted, or no permission to read them) a
+ * look counts only where nobody without power could have staged it: in the first user namespace, for
+ * the network only with the node's own address on an interface, for processes only below an init.
+ */
+export function judgeSight(s: Shell): Sight {
+  const processes = !s.all.seen
+    ? no(s.all.why)
+    : s.hostNs === undefined
+      ? s.firstUserNs
+        ? yes
+        : no('no receipt says which PID namespace is the host’s, and this is a user namespace')
+      : s.pid === s.hostNs.pid
+        ? yes
+        : no('own PID namespace')
+  const network = (gateway: string): Look<true> => {
+    if (s.hostNs !== undefined) return s.net === s.hostNs.net ? yes : no('own network namespace')
+    if (!s.firstUserNs)
+      return no('no receipt says which network namespace is the host’s, and this is a user namespace')
+    return s.addresses.has(gateway) ? yes : no('no receipt says which network namespace is the host’s')
+  }
+  const blind: string[] = []
+  if (!processes.seen) blind.push(`processes: ${processes.why}`)
+  if (s.hostNs !== undefined && s.net !== s.hostNs.net) blind.push('network: own network namespace')
+  if (s.hostNs === undefined && !s.firstUserNs)
+    blind.push('network: a user namespace, and no receipt to compare with')
+  return { processes, network, blind }
+}
+
+/** Addresses of interfaces that are up and have a carrier (libuv leaves the others out). */
+function ownAddresses(): ReadonlySet<string> {
+  const found = new Set<string>()
+  try {
+    for (const list of Object.values(networkInterfaces()))
+      for (const a of list ?? []) if (a.family === 'IPv4') found.add(a.address)
+  } catch {
+    // Without netlink (a unit without AF_NETLINK) nothing is known of interfaces; see `judgeSight`.
+  }
+  return found
+}
+
+function inode(path: string): number | undefined {
+  try {
+    const n = Number(/\[(\d+)\]$/.exec(readlinkSync(path))?.[1])
+    return Number.isSafeInteger(n) ? n : undefined
+  } catch {
+    return undefined
+  }
+}

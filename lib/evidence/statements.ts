@@ -1,0 +1,201 @@
+import type { Layer, MarkState, Receipt, Supervisor } from '../types.ts'
+import type { FactState, JournalRun, LogLine, NodeFacts, Source } from './types.ts'
+
+/**
+ * One thing said about a node at one time by a source that may be believed. `failedSomewhere`: the
+ * run failed and did not say where.
+ */
+export interface Statement {
+  readonly source: Source
+  readonly supervisor: Supervisor
+  readonly atBootMs: number
+  readonly marks: ReadonlyMap<Layer, { state: FactState; note: string }>
+  readonly failedSomewhere: boolean
+  /** The run as a whole was healthy. */
+  readonly healthy: boolean
+}
+
+export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
+
+/** Periods of the timers in milliseconds (DESIGN §5); a receipt that names its own due time wins. */
+export const PERIOD_MS: Readonly<Record<Supervisor, number>> = {
+  'chromebox-watchdog': 120_000,
+  'cdp-relay-watchdog': 300_000,
+  'agent-health': 300_000,
+}
+
+/** Evidence older than this many periods is history. */
+export const MAX_PERIODS = 3
+
+/** A run writes its receipt and exits within this time; a later exit belongs to a later run. */
+const SAME_RUN_MS = 3_000
+
+/** The layers a healthy run of each supervisor has vouched for. */
+const VOUCHED: Readonly<Record<Supervisor, readonly Layer[]>> = {
+  'chromebox-watchdog': ['netns', 'egress', 'process', 'cdp', 'page'],
+  'cdp-relay-watchdog': ['netns', 'cdp', 'relay'],
+  'agent-health': ['cdp', 'relay', 'api'],
+}
+
+/** What lives in the browser: what was said about it before the browser (re)started is void. */
+const OF_THE_BROWSER: ReadonlySet<Layer> = new Set<Layer>(['process', 'cdp', 'page', 'api'])
+
+/**
+ * Contract texts (DESIGN §7–§9) and the layer they speak of; first match wins. Only for sources that
+ * carry no layer of their own: journal and log lines.
+ */
+const TEXT_LAYER: readonly [RegExp, Layer][] = [
+  [/uplink down|egress down|tunnel (restart|fault)|handshake/i, 'egress'],
+  [/netns \S+ (missing|broken)|is not a namespace|veth \S+ has no/i, 'netns'],
+  [/no chromium process|HELD DOWN|relaunch FAILED|skip kill/i, 'process'],
+  [/CDP unreachable|browser down behind/i, 'cdp'],
+  [/chat page|target list/i, 'page'],
+  [/relay (restart FAILED|down|missing|unreachable)|squatt/i, 'relay'],
+  [/api (timeout|http)|renderer not responding|still down after restart|circuit/i, 'api'],
+]
+
+/** The layer a contract text speaks of; undefined when it names none. The reason at its end counts first. */
+export function layerOfText(text: string): Layer | undefined {
+  const reason = text.replace(/^.*needs operator attention:/, '')
+  for (const t of reason === text ? [text] : [reason, text])
+    for (const [re, layer] of TEXT_LAYER) if (re.test(t)) return layer
+  return undefined
+}
+
+function factState(m: MarkState): FactState | undefined {
+  if (m === 'ok' || m === 'not-configured') return 'ok'
+  return m === 'fail' || m === 'unknown' ? m : undefined
+}
+
+/** Why a receipt does not count, or undefined when it does. */
+export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
+  const age = facts.now.bootMs - r.at.bootMs
+  if (r.node !== facts.node) return 'it is about another node'
+  if (r.at.bootId !== facts.now.bootId) return 'it is from another boot'
+  if (age < -1000) return 'it is from the future'
+  const period = r.nextDueBootMs - r.at.bootMs
+  // A forged or broken due time must not stretch the limit: a period is never over an hour.
+  const sane = period > 0 && period <= 3_600_000 ? period : PERIOD_MS[r.supervisor]
+  if (age > MAX_PERIODS * sane) return `it is older than ${MAX_PERIODS} periods`
+  const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
+  if (started !== undefined && r.at.bootMs < started) return 'the node was started again since'
+  return undefined
+}
+
+function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
+  const marks = new Map<Layer, { state: FactState; note: string }>()
+  for (const m of r.layers) {
+    const state = factState(m.state)
+    if (state === undefined) continue
+    if (OF_THE_BROWSER.has(m.layer) && browserSince !== undefined && r.at.bootMs < browserSince) continue
+    marks.set(m.layer, { state, note: m.note ?? '' })
+  }
+  const v = r.verdict
+  if (v.layer !== undefined && v.state !== 'healthy')
+    marks.set(v.layer, { state: v.state === 'unhealthy' ? 'fail' : 'unknown', note: v.reason })
+  return {
+    source: 'receipt',
+    supervisor: r.supervisor,
+    atBootMs: r.at.bootMs,
+    marks,
+    failedSomewhere: v.state === 'unhealthy' && v.layer === undefined,
+    healthy: v.state === 'healthy',
+  }
+}
+
+function vouch(s: Supervisor, source: Source, at: number, browserSince: number | undefined): Statement {
+  const marks = new Map<Layer, { state: FactState; note: string }>()
+  for (const layer of VOUCHED[s])
+    if (!(OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince))
+      marks.set(layer, { state: 'ok', note: '' })
+  return { source, supervisor: s, atBootMs: at, marks, failedSomewhere: false, healthy: true }
+}
+
+function failure(s: Supervisor, source: Source, at: number, text: string): Statement {
+  const layer = layerOfText(text)
+  const marks = new Map<Layer, { state: FactState; note: string }>()
+  if (layer !== undefined) marks.set(layer, { state: 'fail', note: text })
+  const failedSomewhere = layer === undefined
+  return { source, supervisor: s, atBootMs: at, marks, failedSomewhere, healthy: false }
+}
+
+function fromJournal(run: JournalRun, browserSince: number | undefined): Statement | undefined {
+  if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, browserSince)
+  if (run.outcome === 'locked') return undefined
+  // A fleet-wide run fails for any of its nodes: without a line about this one it says nothing of it.
+  if (run.failure === undefined && run.supervisor !== 'chromebox-watchdog') return undefined
+  return failure(run.supervisor, 'journal', run.endBootMs, run.failure ?? 'the run failed')
+}
+
+const RECOVERED = /\b(OK after|restart OK|recovered|closed)\b/i
+
+/** Failure lines only: a log is silent about health, so it can only take trust away. */
+function fromLog(line: LogLine, facts: NodeFacts, browserSince: number | undefined): Statement | undefined {
+  const at = facts.now.bootMs - (facts.now.wallMs - line.wallMs)
+  const period = PERIOD_MS[line.supervisor]
+  const age = facts.now.bootMs - at
+  if (age > MAX_PERIODS * period || age < -5_000 || at < 0) return undefined
+  const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
+  if (started !== undefined && at < started) return undefined
+  if (RECOVERED.test(line.text) || !/^(FAIL|FAIL_LOUD|PAGE)$/.test(line.level)) return undefined
+  const s = failure(line.supervisor, 'log', at, line.text)
+  const layer = layerOfText(line.text)
+  const stale =
+    layer !== undefined && OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince
+  return stale ? undefined : s
+}
+
+/** The run records of systemd that no receipt tells more about. */
+function fromUnits(facts: NodeFacts, receipts: readonly Statement[], browserSince?: number): Statement[] {
+  if (!facts.units.seen) return []
+  const out: Statement[] = []
+  for (const s of SUPERVISORS) {
+    const run = facts.units.value.runs[s]
+    if (!run.ended || facts.now.bootMs - run.exitBootMs > MAX_PERIODS * PERIOD_MS[s]) continue
+    const started = facts.units.value.netns.sinceBootMs
+    if (started !== undefined && run.exitBootMs < started) continue
+    if (receipts.some((r) => r.supervisor === s && r.atBootMs >= run.exitBootMs - SAME_RUN_MS)) continue
+    if (run.status === 0 && run.result === 'success') out.push(vouch(s, 'unit', run.exitBootMs, browserSince))
+    else if (run.status === 1 && s === 'chromebox-watchdog')
+      out.push(failure(s, 'unit', run.exitBootMs, 'the last run found a fault'))
+  }
+  return out
+}
+
+export interface Heard {
+  readonly statements: readonly Statement[]
+  /** Why something that was there does not count, and what could not be looked at. */
+  readonly unknowns: readonly string[]
+}
+
+/** Everything that may be believed about the node, and why the rest may not. Pure. */
+export function hear(facts: NodeFacts): Heard {
+  const unknowns: string[] = []
+  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
+  const receipts: Statement[] = []
+  for (const s of SUPERVISORS) {
+    const look = facts.receipts[s]
+    if (!look.seen) unknowns.push(`receipt of ${s}: ${look.why}`)
+    else if (look.value === undefined) unknowns.push(`no receipt of ${s}`)
+    else {
+      const why = whyNot(look.value, facts)
+      if (why === undefined) receipts.push(fromReceipt(look.value, browserSince))
+      else unknowns.push(`receipt of ${s} does not count: ${why}`)
+    }
+  }
+  const rest: (Statement | undefined)[] = fromUnits(facts, receipts, browserSince)
+  if (!facts.units.seen) unknowns.push(`units: ${facts.units.why}`)
+  if (facts.journal !== undefined) {
+    if (!facts.journal.seen) unknowns.push(`journal: ${facts.journal.why}`)
+    else {
+      const { runs, incomplete } = facts.journal.value
+      if (incomplete !== undefined) unknowns.push(`journal: ${incomplete}`)
+      for (const run of runs)
+        if (incomplete === undefined || run.outcome === 'failure') rest.push(fromJournal(run, browserSince))
+    }
+  }
+  if (!facts.logs.seen) unknowns.push(`logs: ${facts.logs.why}`)
+  else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts, browserSince))
+  const statements = [...receipts, ...rest.filter((s) => s !== undefined)]
+  return { statements: statements.sort((a, b) => a.atBootMs - b.atBootMs), unknowns }
+}

@@ -1,0 +1,157 @@
+import type { Layer, Look, Now, Receipt, Supervisor } from '../types.ts'
+
+/** Where a statement about a node comes from. `live` is a look made now, by us, at the thing itself. */
+export type Source = 'live' | 'unit' | 'receipt' | 'journal' | 'log' | 'state' | 'none'
+
+/** Everything `decide` may know of one node. Each part says for itself whether it could be looked at. */
+export interface NodeFacts {
+  readonly node: string
+  readonly retired: boolean
+  readonly now: Now
+  readonly live: LiveFacts
+  /** systemd's own record; not seen without a bus, or when that systemd does not know our units. */
+  readonly units: Look<UnitFacts>
+  /** Only receipts that root wrote get here; not seen: why (no permission, forged, unreadable). */
+  readonly receipts: Readonly<Record<Supervisor, Look<Receipt | undefined>>>
+  /** Runs found in the journal; absent when nobody needed to ask. */
+  readonly journal?: Look<JournalFacts>
+  readonly logs: Look<LogFacts>
+  readonly intent?: PauseFact
+  /** What the watchdog's memory says about a hold; not seen when the file could not be read. */
+  readonly held: Look<boolean>
+}
+
+/** The answer to one GET of `/json/version` on the relay's address. */
+export type CdpAnswer =
+  | { readonly kind: 'browser'; readonly browser: string }
+  /** An answer, or bytes, that no browser gives: something else sits on the relay's address. */
+  | { readonly kind: 'not-a-browser'; readonly detail: string }
+  /** Nobody listens there. */
+  | { readonly kind: 'refused' }
+  /** Taken and closed without a byte: the relay works, what is behind it refused. */
+  | { readonly kind: 'closed' }
+  | { readonly kind: 'timeout'; readonly afterMs: number }
+  /** The kernel has no way to the address. */
+  | { readonly kind: 'unreachable'; readonly detail: string }
+
+export interface ProcessFact {
+  readonly present: boolean
+  readonly pid?: number
+  readonly ageMs?: number
+  /** The letter of /proc/<pid>/stat; `T` is stopped. */
+  readonly state?: string
+}
+
+export type PageFact = { readonly ok: true } | { readonly ok: false; readonly detail: string }
+
+export interface LiveFacts {
+  /** Seen only from the host's PID namespace with nothing hidden. */
+  readonly process: Look<ProcessFact>
+  /** The host's end of the veth, by its address; seen only from the host's network namespace. */
+  readonly gateway: Look<boolean>
+  /** Seen only from the host's network namespace. */
+  readonly cdp: Look<CdpAnswer>
+  readonly page: Look<PageFact>
+}
+
+/** How the last run of a supervisor's service ended, as systemd remembers it. */
+export interface UnitRun {
+  /** False when there is no exit timestamp: such a unit says Result=success as well. */
+  readonly ended: boolean
+  readonly exitBootMs: number
+  readonly status: number
+  readonly result: string
+}
+
+export interface TimerFact {
+  readonly state: 'armed' | 'unarmed' | 'missing'
+  /** Why it is not armed, in words. */
+  readonly why: string
+  readonly enabled: boolean
+}
+
+export interface ServiceFact {
+  readonly active: boolean
+  /** Starting or stopping at this moment. */
+  readonly changing: boolean
+  /** Boot milliseconds of the last start; undefined when it never started in this boot. */
+  readonly sinceBootMs?: number
+  /** `inactive`, `failed (exit-code)`, … */
+  readonly text: string
+}
+
+export interface UnitFacts {
+  readonly netns: ServiceFact
+  readonly browser: ServiceFact
+  readonly relay: ServiceFact
+  readonly timers: Readonly<Record<Supervisor, TimerFact>>
+  readonly runs: Readonly<Record<Supervisor, UnitRun>>
+}
+
+/** One run of a node's supervisor in the journal, told by PID 1 and by the run itself (root only). */
+export interface JournalRun {
+  readonly supervisor: Supervisor
+  readonly endBootMs: number
+  readonly outcome: 'success' | 'failure' | 'locked'
+  /** The last failure line the run printed for this node. */
+  readonly failure?: string
+}
+
+export interface JournalFacts {
+  readonly runs: readonly JournalRun[]
+  /** Set when entries are known to be missing (rate limit, vacuumed): then a success proves nothing. */
+  readonly incomplete?: string
+}
+
+/** The newest lines about a node in one supervisor's log. */
+export interface LogLine {
+  readonly supervisor: Supervisor
+  readonly wallMs: number
+  readonly level: string
+  readonly text: string
+}
+
+export interface LogFacts {
+  /** Per supervisor the newest line about the node that is a failure or a recovery. */
+  readonly last: readonly LogLine[]
+}
+
+export interface PauseFact {
+  readonly by: string
+  readonly reason: string
+  readonly untilWallMs: number
+}
+
+export type FactState = 'ok' | 'fail' | 'unknown'
+
+/** What is known of one layer after everything was weighed. */
+export interface LayerKnowledge {
+  readonly layer: Layer
+  readonly state: FactState
+  readonly source: Source
+  readonly ageMs: number
+  readonly note: string
+}
+
+export type Word = 'ACTIVE' | 'ACTIVE [*]' | 'DEGRADED' | 'STOPPED' | 'PAUSED' | 'HELD DOWN' | 'UNKNOWN'
+
+export interface NodeVerdict {
+  readonly node: string
+  readonly word: Word
+  /** The word without the pause: what the exit status counts. */
+  readonly beneath: Exclude<Word, 'PAUSED'>
+  /** The failing layer of DEGRADED, where it is known. */
+  readonly layer?: Layer
+  readonly reason: string
+  /** What the word rests on. */
+  readonly source: Source
+  readonly ageMs: number
+  readonly layers: readonly LayerKnowledge[]
+  /** Everything an operator should know besides: unarmed timers, a pause, an overdue run. */
+  readonly notes: readonly string[]
+  /** Why anything is unknown. */
+  readonly unknowns: readonly string[]
+}
+
+/** For anything read over CDP from this shell. */
+export type Readable = 'OK' | 'BLIND' | 'DOWN' | 'UNKNOWN'

@@ -1,0 +1,112 @@
+import { ENDED_PROPS, parseTimer, show, TIMER_PROPS, type UnitShow } from '../systemd.ts'
+import { clean } from '../text.ts'
+import type { Look, Now, Supervisor } from '../types.ts'
+import { SUPERVISORS } from './statements.ts'
+import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
+
+/** The unit without its suffix that runs a supervisor for a node; the fleet-wide ones serve all nodes. */
+export function unitOf(s: Supervisor, node: string): string {
+  return s === 'chromebox-watchdog' ? `chromebox-watchdog@${node}` : s
+}
+
+const PROPS = [...new Set([...ENDED_PROPS, ...TIMER_PROPS, 'ActiveEnterTimestampMonotonic'])]
+
+const FLEET = ['cdp-relay-watchdog', 'agent-health'].flatMap((u) => [`${u}.service`, `${u}.timer`])
+
+function unitsOf(node: string): string[] {
+  const watchdog = unitOf('chromebox-watchdog', node)
+  return [
+    `netvm-netns@${node}.service`,
+    `chromebox@${node}.service`,
+    `cdp-relay@${node}.socket`,
+    `${watchdog}.service`,
+    `${watchdog}.timer`,
+  ]
+}
+
+/** Microseconds of CLOCK_MONOTONIC as systemctl prints them, in ms; undefined for 0: it never happened. */
+function monoMs(raw: string | undefined): number | undefined {
+  const us = Number(raw ?? 0)
+  return us > 0 ? us / 1000 : undefined
+}
+
+/** @param sleptMs what CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC: the time spent suspended */
+export function readService(u: UnitShow, sleptMs: number): ServiceFact {
+  const since = monoMs(u.ActiveEnterTimestampMonotonic)
+  const state = u.ActiveState ?? ''
+  const result = u.Result ?? 'success'
+  return {
+    active: state === 'active',
+    changing: ['activating', 'deactivating', 'reloading'].includes(state),
+    ...(since === undefined ? {} : { sinceBootMs: since + sleptMs }),
+    text: clean(result === 'success' ? state : `${state} (${result})`, 60),
+  }
+}
+
+export function readTimer(u: UnitShow): TimerFact {
+  const t = parseTimer(u)
+  if (!t.loaded) return { state: 'missing', why: 'never installed', enabled: false }
+  const { enabled } = t
+  if (!t.active) return { state: 'unarmed', why: clean(u.ActiveState ?? 'inactive', 40), enabled }
+  // While its service runs a timer has no next elapse; only a waiting one without is stuck.
+  if (t.sub === 'waiting' && t.nextElapseMs === Number.POSITIVE_INFINITY)
+    return { state: 'unarmed', why: 'waiting for nothing', enabled }
+  return { state: 'armed', why: '', enabled }
+}
+
+export function readRun(u: UnitShow, sleptMs: number): UnitRun {
+  const exit = monoMs(u.ExecMainExitTimestampMonotonic)
+  return {
+    ended: exit !== undefined,
+    exitBootMs: exit === undefined ? 0 : exit + sleptMs,
+    status: Number(u.ExecMainStatus ?? 0),
+    result: clean(u.Result ?? '', 40),
+  }
+}
+
+/** What systemd's answer says about one node. Not seen when that systemd does not know our units. */
+export function readUnits(all: Record<string, UnitShow>, node: string, sleptMs: number): Look<UnitFacts> {
+  const at = (unit: string): UnitShow => all[unit] ?? {}
+  const [netns, browser, relay] = unitsOf(node) as [string, string, string]
+  if (at(netns).LoadState !== 'loaded' || at(browser).LoadState !== 'loaded')
+    return { seen: false, why: 'this systemd does not know the units of the node' }
+  const per = <T>(f: (s: Supervisor) => T) =>
+    Object.fromEntries(SUPERVISORS.map((s) => [s, f(s)])) as Record<Supervisor, T>
+  return {
+    seen: true,
+    value: {
+      netns: readService(at(netns), sleptMs),
+      browser: readService(at(browser), sleptMs),
+      relay: readService(at(relay), sleptMs),
+      timers: per((s) => readTimer(at(`${unitOf(s, node)}.timer`))),
+      runs: per((s) => readRun(at(`${unitOf(s, node)}.service`), sleptMs)),
+    },
+  }
+}
+
+/** How far CLOCK_BOOTTIME is ahead; systemd's timestamps are CLOCK_MONOTONIC. */
+export function sleptMs(now: Now): number {
+  const ahead = now.bootMs - Number(process.hrtime.bigint() / 1_000_000n)
+  // /proc/uptime has 10 ms steps: a difference below that is none.
+  return Math.abs(ahead) < 50 ? 0 : ahead
+}
+
+/** One systemctl call for all nodes. */
+export async function lookAtUnits(
+  nodes: readonly string[],
+  now: Now,
+  deadlineMs: number,
+): Promise<(node: string) => Look<UnitFacts>> {
+  if (nodes.length === 0) return () => ({ seen: false, why: 'not asked' })
+  const answer = await show([...nodes.flatMap(unitsOf), ...FLEET], PROPS, deadlineMs)
+  if (!answer.seen) return () => ({ seen: false, why: busProblem(answer.why) })
+  const slept = sleptMs(now)
+  return (node) => readUnits(answer.value, node, slept)
+}
+
+/** systemctl's own words for "no bus here", shortened. */
+function busProblem(why: string): string {
+  if (/connect to bus|Host is down|No such file or directory|Permission denied|not been booted/i.test(why))
+    return `no bus: ${clean(why, 120)}`
+  return clean(why, 160)
+}

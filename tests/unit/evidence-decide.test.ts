@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
+import type { NodeFacts } from '../../lib/evidence/types.ts'
+import { facts, NOW, not, receipt, saw } from './truth-model.ts'
+import { EXPECTED, IS_UP, SHELLS, STATES } from './truth-table.ts'
+
+describe('the truth table', () => {
+  for (const state of STATES)
+    for (const shell of SHELLS)
+      it(`${state} seen by ${shell}: ${EXPECTED[state][shell]}`, () => {
+        assert.equal(phrase(decide(facts(state, shell))), EXPECTED[state][shell])
+      })
+
+  it('no expected word is a lie', () => {
+    for (const state of STATES)
+      for (const shell of SHELLS) {
+        const word = EXPECTED[state][shell]
+        if (IS_UP[state]) assert.notEqual(word, 'STOPPED', `${state} ${shell}`)
+        else assert.doesNotMatch(word, /^ACTIVE/, `${state} ${shell}`)
+      }
+  })
+})
+
+describe('what may be read over CDP', () => {
+  const cases: [string, NodeFacts, string][] = [
+    ['an answer', facts('healthy', 'user'), 'OK'],
+    ['blind, and the host knows it works', facts('healthy', 'both'), 'BLIND'],
+    ['blind, and nobody knows', facts('timer-disabled', 'both'), 'UNKNOWN'],
+    ['blind, and the browser is gone', facts('dead', 'both'), 'DOWN'],
+    ['the relay is down', facts('relay-down', 'user'), 'DOWN'],
+    ['somebody else answers', facts('squatted-relay', 'root'), 'DOWN'],
+    ['egress is down, CDP answers', facts('tunnel-cut', 'user'), 'OK'],
+    ['egress is down, seen from nowhere', facts('tunnel-cut', 'both'), 'BLIND'],
+    ['a frozen browser', facts('frozen', 'own-net'), 'DOWN'],
+    ['paused and up', facts('paused', 'user'), 'OK'],
+  ]
+  for (const [name, f, word] of cases)
+    it(`${name}: ${word}`, () => assert.equal(readable(f, decide(f)).word, word))
+})
+
+describe('what does not count', () => {
+  const blind = facts('healthy', 'both')
+  const withReceipt = (r: ReturnType<typeof receipt>): NodeFacts => ({
+    ...blind,
+    // Without systemd's record of the same runs: the receipts are all there is.
+    units: not('no bus'),
+    receipts: { ...blind.receipts, 'chromebox-watchdog': saw(r) },
+  })
+  const good = receipt('chromebox-watchdog')
+
+  it('counts a good receipt at all', () => assert.equal(phrase(decide(withReceipt(good))), 'ACTIVE [*]'))
+
+  const bad: [string, Partial<typeof good>, RegExp][] = [
+    ['from another boot', { at: { ...good.at, bootId: 'other' } }, /another boot/],
+    [
+      'older than three periods',
+      { at: { ...good.at, bootMs: NOW.bootMs - 361_000 }, nextDueBootMs: NOW.bootMs - 241_000 },
+      /3 periods/,
+    ],
+    [
+      'old, with a due time that stretches it',
+      { at: { ...good.at, bootMs: NOW.bootMs - 361_000 }, nextDueBootMs: NOW.bootMs + 99_999_999 },
+      /3 periods/,
+    ],
+    ['from the future', { at: { ...good.at, bootMs: NOW.bootMs + 5000 } }, /future/],
+    ['about another node', { node: 'pip' }, /another node/],
+  ]
+  for (const [name, over, why] of bad)
+    it(`a receipt ${name}`, () => {
+      const v = decide(withReceipt({ ...good, ...over }))
+      assert.equal(v.word, 'UNKNOWN')
+      assert.match(v.unknowns.join('; '), why)
+    })
+
+  it('a receipt written before the node was started again', () => {
+    assert.ok(blind.units.seen)
+    const units = {
+      ...blind.units.value,
+      netns: { ...blind.units.value.netns, sinceBootMs: NOW.bootMs - 5000 },
+    }
+    const v = decide({ ...blind, units: saw(units) })
+    assert.equal(v.word, 'UNKNOWN')
+    assert.match(v.unknowns.join('; '), /started again/)
+  })
+
+  it('a receipt written before the browser was started again', () => {
+    assert.ok(blind.units.seen)
+    const browser = { ...blind.units.value.browser, sinceBootMs: NOW.bootMs - 5000 }
+    const v = decide({ ...blind, units: saw({ ...blind.units.value, browser }) })
+    assert.equal(v.word, 'UNKNOWN')
+  })
+
+  it('a unit that never ran, for all its Result=success', () => {
+    assert.ok(blind.units.seen)
+    const never = { ended: false, exitBootMs: 0, status: 0, result: 'success' }
+    const runs = { 'chromebox-watchdog': never, 'cdp-relay-watchdog': never, 'agent-health': never }
+    const none = saw(undefined)
+    const v = decide({
+      ...blind,
+      units: saw({ ...blind.units.value, runs }),
+      receipts: { 'chromebox-watchdog': none, 'cdp-relay-watchdog': none, 'agent-health': none },
+    })
+    assert.equal(v.word, 'UNKNOWN')
+  })
+})
+
+describe('the order of evidence', () => {
+  const blind = facts('healthy', 'both')
+  const none = saw(undefined)
+  const noReceipts = { 'chromebox-watchdog': none, 'cdp-relay-watchdog': none, 'agent-health': none }
+
+  it('the record of systemd speaks where no receipt does', () => {
+    const v = decide({ ...blind, receipts: noReceipts })
+    assert.equal(phrase(v), 'ACTIVE [*]')
+    assert.equal(v.source, 'unit')
+  })
+
+  it('a later exit overrules the receipt of the run before', () => {
+    assert.ok(blind.units.seen)
+    const failed = { ended: true, exitBootMs: NOW.bootMs - 1000, status: 1, result: 'exit-code' }
+    const runs = { ...blind.units.value.runs, 'chromebox-watchdog': failed }
+    const v = decide({ ...blind, units: saw({ ...blind.units.value, runs }) })
+    assert.equal(phrase(v), 'DEGRADED (layer not known)')
+  })
+
+  const run = (outcome: 'success' | 'failure' | 'locked', failure?: string) => ({
+    supervisor: 'chromebox-watchdog' as const,
+    endBootMs: NOW.bootMs - 30_000,
+    outcome,
+    ...(failure ? { failure } : {}),
+  })
+  const fromJournal = (f: NodeFacts['journal']): NodeFacts => ({
+    ...blind,
+    receipts: { ...noReceipts, 'cdp-relay-watchdog': saw(receipt('cdp-relay-watchdog')) },
+    units: not('no bus'),
+    ...(f ? { journal: f } : {}),
+  })
+  const journal: [string, NodeFacts['journal'], string][] = [
+    ['a run that succeeded', saw({ runs: [run('success')] }), 'ACTIVE [*]'],
+    ['only a run that found the lock taken', saw({ runs: [run('locked')] }), 'UNKNOWN'],
+    ['a run that failed', saw({ runs: [run('failure', 'CDP unreachable on :9410')] }), 'DEGRADED cdp'],
+    [
+      'a success among suppressed lines',
+      saw({ runs: [run('success')], incomplete: 'suppressed' }),
+      'UNKNOWN',
+    ],
+    [
+      'a failure among suppressed lines',
+      saw({ runs: [run('failure', 'egress down: x')], incomplete: 's' }),
+      'DEGRADED egress',
+    ],
+    ['no journal', not('no journal files were found'), 'UNKNOWN'],
+  ]
+  for (const [name, j, word] of journal)
+    it(`${name} in the journal: ${word}`, () => assert.equal(phrase(decide(fromJournal(j))), word))
+
+  it('a failure line newer than a healthy receipt takes the trust away', () => {
+    const line = {
+      supervisor: 'chromebox-watchdog' as const,
+      wallMs: NOW.wallMs - 5000,
+      level: 'FAIL',
+      text: 'CDP unreachable on :9410',
+    }
+    const v = decide({ ...blind, logs: saw({ last: [line] }) })
+    assert.equal(phrase(v), 'DEGRADED cdp')
+    assert.equal(v.source, 'log')
+  })
+
+  it('a failure line older than the receipt does not', () => {
+    const line = {
+      supervisor: 'chromebox-watchdog' as const,
+      wallMs: NOW.wallMs - 45_000,
+      level: 'FAIL',
+      text: 'CDP unreachable on :9410',
+    }
+    assert.equal(phrase(decide({ ...blind, logs: saw({ last: [line] }) })), 'ACTIVE [*]')
+  })
+
+  it('the look at the namespace does not refute the finding about the veth', () => {
+    const v = decide(facts('veth-lost', 'both'))
+    assert.match(v.reason, /veth ve-1 has no/)
+  })
+})
+
+describe('what stands beside the word', () => {
+  it('an unarmed timer is noted on a node that is up', () => {
+    const v = decide(facts('timer-disabled', 'user'))
+    assert.match(v.notes.join('; '), /timer of chromebox-watchdog unarmed/)
+  })
+  it('a pause says what is beneath it', () => {
+    const dead = facts('dead', 'user')
+    const v = decide({ ...dead, intent: { by: 'ops', reason: 'x', untilWallMs: 0 } })
+    assert.equal(v.word, 'PAUSED')
+    assert.equal(v.beneath, 'STOPPED')
+  })
+  it('a hold does not hide a node that is up', () => {
+    const v = decide({ ...facts('healthy', 'user'), held: saw(true) })
+    assert.equal(v.word, 'ACTIVE')
+    assert.match(v.notes.join('; '), /hold/)
+  })
+  it('evidence carries its age and source', () => {
+    const v = decide(facts('healthy', 'both'))
+    assert.equal(v.source, 'receipt')
+    assert.ok(v.ageMs >= 40_000)
+  })
+})
