@@ -57,7 +57,9 @@ function judgePeers(
   const peer = latest(dump.peers)
   if (peer === undefined) return down('egress-no-peers', `interface ${facts.wg} has no peers`)
 
-  const newest = Math.max(peer.latestHandshakeMs, facts.keptHandshakeMs ?? 0)
+  // What an earlier run kept counts only while this interface has none of its own: a peer that answered a
+  // present handshake is not one that refuses them.
+  const newest = peer.latestHandshakeMs > 0 ? peer.latestHandshakeMs : (facts.keptHandshakeMs ?? 0)
   const ahead = facts.wallMs === undefined ? 0 : newest - facts.wallMs
   if (ahead > CLOCK_SLACK_MS) {
     // A peer refuses every handshake stamped earlier than one it has seen, so a restart cannot help:
