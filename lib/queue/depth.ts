@@ -1,0 +1,74 @@
+import { closeSync, readdirSync } from 'node:fs'
+import { RootError } from '../errors.ts'
+import { isNodeName } from '../names.ts'
+import type { Paths } from '../paths.ts'
+import { seconds } from '../text.ts'
+import { openEntry, openQueueDir, type QueueDir } from './dir.ts'
+import { tryFlock } from './flock.ts'
+import { type Client, readClient, type SlotState, slotStates } from './holder.ts'
+import { type Priority, sortTickets } from './ticket.ts'
+
+export interface Waiter extends Partial<Client> {
+  readonly pid: number
+  readonly priority: Priority
+}
+
+/** One node's queue at one moment. */
+export interface Depth {
+  readonly node: string
+  readonly slots: readonly SlotState[]
+  /** In the order of service. Clients in other languages that only lock a slot wait without a ticket. */
+  readonly waiting: readonly Waiter[]
+}
+
+/** Nodes that have a queue directory. */
+export function queueNodes(p: Paths): string[] {
+  try {
+    return readdirSync(p.queue).filter(isNodeName).sort()
+  } catch (err) {
+    const code = (err as NodeJS.ErrnoException).code
+    if (code === 'ENOENT') return []
+    throw new RootError(`${p.queue}: ${code}; the queue is for root and the group netvm`, 'id')
+  }
+}
+
+export function queueDepth(p: Paths, node: string): Depth {
+  const dir = openQueueDir(p, node)
+  try {
+    return { node, slots: slotStates(p, dir), waiting: waiters(p, dir) }
+  } finally {
+    dir.close()
+  }
+}
+
+/** A ticket counts while its owner holds its lock. */
+function waiters(p: Paths, dir: QueueDir): Waiter[] {
+  return sortTickets(dir.names()).flatMap((ticket) => {
+    const fd = openEntry(dir, ticket.name, 'no')
+    if (fd === undefined) return []
+    try {
+      if (tryFlock(fd, 'shared')) return []
+      const { pid, priority } = ticket
+      return [{ ...readClient(p, dir, ticket.name), pid, priority }]
+    } finally {
+      closeSync(fd)
+    }
+  })
+}
+
+/** `slot 0 held by backup.py (pid 71, root) for 12s; slot 1 free`. */
+export function describeSlots(p: Paths, dir: QueueDir): string {
+  const parts = slotStates(p, dir).map((s) => {
+    const name = s.slot.replace('-', ' ').replace('.lock', '')
+    if (!s.held) return `${name} free`
+    return s.holder === undefined
+      ? `${name} held by a process that cannot be seen from here`
+      : `${name} held by ${describeClient(s.holder)}`
+  })
+  return parts.join('; ')
+}
+
+export function describeClient(c: Client): string {
+  const since = c.forMs === undefined ? 'since an unknown time, it left no record' : `for ${seconds(c.forMs)}`
+  return `${c.doing} (pid ${c.pid}, ${c.user}) ${since}`
+}

@@ -1,0 +1,159 @@
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+} from 'node:fs'
+import { NetvmError, RootError } from '../errors.ts'
+import type { Paths } from '../paths.ts'
+
+// The directory belongs to a group: its members may put anything there. Everything is opened relative to
+// the directory's own descriptor and without following links, so that a link planted in it cannot make
+// root open, change or empty another file.
+
+/** An open queue directory of one node. */
+export interface QueueDir {
+  readonly node: string
+  /** For messages and for inotify. */
+  readonly path: string
+  names(): string[]
+  /** Path of an entry by way of the open directory. */
+  at(name: string): string
+  close(): void
+}
+
+/** Operations at a time per browser. */
+export const SLOTS: readonly string[] = ['slot-0.lock', 'slot-1.lock']
+
+const GROUP = 'netvm'
+const PLAIN_FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/** Directories 0770 (with the parent's setgid bit), files 0660, whatever the caller's umask. */
+function shared<T>(fn: () => T): T {
+  // Not chmod afterwards: RestrictSUIDSGID= of the units forbids setting a setgid bit, which is inherited.
+  const before = process.umask(0o007)
+  try {
+    return fn()
+  } finally {
+    process.umask(before)
+  }
+}
+
+/**
+ * Opens the node's queue directory, making it when it is not there.
+ *
+ * @throws RootError without permission; NetvmError when it is no directory or the disk refuses
+ */
+export function openQueueDir(p: Paths, node: string): QueueDir {
+  const path = `${p.queue}/${node}`
+  try {
+    return wrap(node, path, openDir(path))
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code !== 'ENOENT') throw refusal(path, err)
+  }
+  try {
+    shared(() => {
+      makeDir(p.queue)
+      makeDir(path)
+    })
+    return wrap(node, path, openDir(path))
+  } catch (err) {
+    throw refusal(path, err)
+  }
+}
+
+function openDir(path: string): number {
+  return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+}
+
+function makeDir(path: string): void {
+  try {
+    mkdirSync(path, { recursive: false, mode: 0o2770 })
+  } catch (err) {
+    const code = (err as NodeJS.ErrnoException).code
+    if (code === 'EEXIST') return
+    if (code !== 'ENOENT') throw err
+    mkdirSync(path, { recursive: true, mode: 0o2770 })
+  }
+  giveToGroup(path)
+}
+
+/** Where tmpfiles has not been at work (no setgid parent), root hands the directory to the group. */
+function giveToGroup(path: string): void {
+  if (process.geteuid?.() !== 0) return
+  const gid = groupId()
+  const fd = openDir(path)
+  try {
+    if (gid !== undefined && fstatSync(fd).gid !== gid) fchownSync(fd, 0, gid)
+  } catch {
+    // A unit without CAP_CHOWN: members then get a refusal that names the directory.
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function groupId(): number | undefined {
+  try {
+    const line = readFileSync('/etc/group', 'utf8')
+      .split('\n')
+      .find((l) => l.startsWith(`${GROUP}:`))
+    const gid = Number(line?.split(':')[2])
+    return Number.isSafeInteger(gid) ? gid : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function wrap(node: string, path: string, fd: number): QueueDir {
+  const base = `/proc/self/fd/${fd}`
+  let open = true
+  return {
+    node,
+    path,
+    names: () => readdirSync(base),
+    at: (name) => `${base}/${name}`,
+    close() {
+      if (open) closeSync(fd)
+      open = false
+    },
+  }
+}
+
+/**
+ * Opens a plain file of the directory for locking.
+ *
+ * @param create `no`: undefined when it is not there; `yes`: made when needed; `only`: fails when it is there
+ * @throws NetvmError when the entry is a link, a directory or has a second name
+ */
+export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined {
+  const flags = { no: 0, yes: constants.O_CREAT, only: constants.O_CREAT | constants.O_EXCL }[create]
+  let fd: number
+  try {
+    fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, 0o660))
+  } catch (err) {
+    if (create === 'no' && (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw refusal(`${dir.path}/${name}`, err)
+  }
+  const st = fstatSync(fd)
+  if (st.isFile() && st.nlink <= 1) return fd
+  closeSync(fd)
+  throw new NetvmError(`${dir.path}/${name} is not a plain file of its own`, { next: `ls -l ${dir.path}` })
+}
+
+function refusal(path: string, err: unknown): Error {
+  if (err instanceof NetvmError) return err
+  const code = (err as NodeJS.ErrnoException).code
+  if (code === 'EACCES' || code === 'EPERM') {
+    return new RootError(`${path}: ${code}; the queue is for root and the group ${GROUP}`, 'id')
+  }
+  return new NetvmError(`cannot open ${path}: ${code ?? String(err)}`, { cause: err })
+}
+
+/** Descriptors of the slots, for a caller that locks or asks them; close what is not kept. */
+export function openSlot(dir: QueueDir, slot: string): number {
+  return openEntry(dir, slot, 'yes') as number
+}
