@@ -8,8 +8,9 @@ import { decide } from './decide.ts'
 import { lookAtJournal } from './journal.ts'
 import { lookLive } from './live.ts'
 import { lookAtLogs } from './logs.ts'
+import { readMemory } from './memory.ts'
 import { ownIdMap, Trust } from './owner.ts'
-import { hostNamespaces, readHeld, trustedReceipt } from './receipts.ts'
+import { hostNamespaces, trustedReceipt } from './receipts.ts'
 import { judgeSight, lookAtShell, type Sight } from './sight.ts'
 import { SUPERVISORS } from './statements.ts'
 import type { NodeFacts, NodeVerdict, PauseFact } from './types.ts'
@@ -43,7 +44,7 @@ export interface CollectOptions {
  */
 export async function collect(
   p: Paths,
-  config: Pick<Config, 'innerDeadlineMs'>,
+  config: Pick<Config, 'innerDeadlineMs' | 'halfOpenMs' | 'circuitCooldownMs'>,
   nodes: readonly Node[],
   options: CollectOptions = {},
 ): Promise<Collected> {
@@ -64,7 +65,7 @@ export async function collect(
   const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs)
   const logs = lookAtLogs(p, trust)
   const pauses = new Map(names.map((name) => [name, trustedPause(p, trust, name, at)]))
-  const held = new Map(names.map((name) => [name, readHeld(p, trust, name)]))
+  const memory = new Map(names.map((name) => [name, readMemory(p, trust, name, at, config)]))
   const [units, live] = await Promise.all([unitsAsked, liveAsked])
   const missing = { seen: false as const, why: 'not looked' }
   let judged = nodes.map((node): Judged => {
@@ -79,7 +80,8 @@ export async function collect(
         receipts.get(node.name) ?? (Object.fromEntries(SUPERVISORS.map((s) => [s, missing])) as never),
       logs: logs(node.name),
       ...(intent === undefined ? {} : { intent }),
-      held: held.get(node.name) ?? missing,
+      held: memory.get(node.name)?.held ?? missing,
+      memos: memory.get(node.name)?.memos ?? [],
     }
     return { node, facts, verdict: decide(facts) }
   })

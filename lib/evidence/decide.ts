@@ -79,7 +79,7 @@ function weigh(facts: NodeFacts, heard: Heard): LayerKnowledge[] {
 }
 
 function notesOf(facts: NodeFacts): string[] {
-  const notes: string[] = []
+  const notes: string[] = [...facts.memos]
   if (facts.units.seen)
     for (const [name, t] of Object.entries(facts.units.value.timers))
       if (t.state !== 'armed') notes.push(`timer of ${name} ${t.state}: ${t.why}`)
@@ -88,8 +88,6 @@ function notesOf(facts: NodeFacts): string[] {
     if (!look.seen || look.value?.at.bootId !== facts.now.bootId) continue
     const r = look.value
     if (facts.now.bootMs > r.nextDueBootMs + 30_000) notes.push(`${r.supervisor} is overdue`)
-    const circuit = r.extra.circuit
-    if (typeof circuit === 'string' && circuit !== 'closed') notes.push(`circuit ${circuit}`)
   }
   return notes
 }
@@ -166,6 +164,7 @@ export function decide(facts: NodeFacts): NodeVerdict {
   const unknowns = [...heard.unknowns]
   for (const [what, look] of Object.entries(facts.live) as [string, Look<unknown>][])
     if (!look.seen) unknowns.push(`${what}: ${look.why}`)
+  if (!facts.held.seen) unknowns.push(`hold: ${facts.held.why}`)
   const paused = facts.intent !== undefined
   if (paused) notes.push(`beneath the pause: ${found.word}`)
   return {

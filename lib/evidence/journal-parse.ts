@@ -1,5 +1,6 @@
 import { clean } from '../text.ts'
 import type { Now, Supervisor } from '../types.ts'
+import { RECOVERED } from './statements.ts'
 import type { JournalFacts, JournalRun } from './types.ts'
 
 /** Message ids of systemd (`journalctl --catalog`, systemd/sd-messages.h). */
@@ -36,8 +37,6 @@ interface Line {
 
 /** Lines of a run that is still open, by the node they are about. */
 type Pending = Map<string, Line[]>
-
-const RECOVERED = /\b(OK after|restart OK|recovered|closed)\b/i
 
 function outcomeOf(success: boolean, lines: readonly Line[]): JournalRun['outcome'] {
   if (!success) return 'failure'
@@ -85,10 +84,12 @@ export function parseRuns(
     if (name === undefined) continue
     if (!byInit) {
       const about = name.node ?? field(entry, 'NETVM_NODE')
+      // The text without `FAIL [muse] `, which the fields say as well.
+      const text = message.replace(/^(INFO|WARN|FAIL|FAIL_LOUD|PAGE) \[[^\]]*\] /, '')
       const level =
         field(entry, 'NETVM_LEVEL') || (Number(field(entry, 'PRIORITY') || 6) <= 3 ? 'FAIL' : 'INFO')
       const of: Pending = pending.get(unit) ?? new Map()
-      of.set(about, [...(of.get(about) ?? []), { level, text: message }])
+      of.set(about, [...(of.get(about) ?? []), { level, text }])
       pending.set(unit, of)
     } else if (id === UNIT_SUCCESS || id === UNIT_FAILURE) {
       const endBootMs = Number(field(entry, '__MONOTONIC_TIMESTAMP')) / 1000 + aheadMs

@@ -2,7 +2,7 @@ import type { Paths } from '../paths.ts'
 import { clean } from '../text.ts'
 import type { Look, Supervisor } from '../types.ts'
 import type { Trust } from './owner.ts'
-import { SUPERVISORS } from './statements.ts'
+import { RECOVERED, SUPERVISORS } from './statements.ts'
 import type { LogFacts, LogLine } from './types.ts'
 
 /** Far more than three periods write, and read in one go. */
@@ -33,9 +33,9 @@ export function parseLog(
 
 /** The lines that say how a node is: failures, and what took one back. The rest is remarks. */
 export function tellsHealth(line: LogLine): boolean {
-  return line.level !== 'INFO' && line.level !== 'WARN'
-    ? true
-    : /\b(OK after|restart OK|recovered|closed)\b/i.test(line.text)
+  // "PAGE … recovered" closes the page some time later; what happened in between has lines of its own.
+  if (line.level === 'PAGE') return !RECOVERED.test(line.text)
+  return line.level === 'FAIL' || line.level === 'FAIL_LOUD' || RECOVERED.test(line.text)
 }
 
 /** The newest telling line per node and supervisor, from the ends of the logs. */

@@ -1,4 +1,4 @@
-import { type Paths, receiptPath, statePath } from '../paths.ts'
+import { type Paths, receiptPath } from '../paths.ts'
 import { clean } from '../text.ts'
 import { LAYERS, type Layer, type LayerMark, type Look, type Receipt, type Supervisor } from '../types.ts'
 import type { Trust } from './owner.ts'
@@ -112,16 +112,4 @@ export function hostNamespaces(
     votes.set(key, { ...vote, n: vote.n + 1 })
   }
   return [...votes.values()].sort((a, b) => b.n - a.n)[0]?.ns
-}
-
-/** Whether the watchdog holds the node down, from its memory on disk (it outlives a reboot). */
-export function readHeld(p: Paths, trust: Trust, node: string): Look<boolean> {
-  const raw = trust.read(statePath(p, 'chromebox-watchdog', node))
-  if (!raw.seen) return raw
-  if (raw.value === undefined) return { seen: true, value: false }
-  try {
-    return { seen: true, value: isRecord(rec(JSON.parse(raw.value), 'state').held) }
-  } catch {
-    return { seen: false, why: 'the state file cannot be read' }
-  }
 }

@@ -45,13 +45,18 @@ const OF_THE_BROWSER: ReadonlySet<Layer> = new Set<Layer>(['process', 'cdp', 'pa
  * carry no layer of their own: journal and log lines.
  */
 const TEXT_LAYER: readonly [RegExp, Layer][] = [
-  [/uplink down|egress down|tunnel (restart|fault)|handshake/i, 'egress'],
+  [/uplink down|egress down|handshake/i, 'egress'],
   [/netns \S+ (missing|broken)|is not a namespace|veth \S+ has no/i, 'netns'],
-  [/no chromium process|HELD DOWN|relaunch FAILED|skip kill/i, 'process'],
+  [/no chromium process/i, 'process'],
   [/CDP unreachable|browser down behind/i, 'cdp'],
   [/chat page|target list/i, 'page'],
-  [/relay (restart FAILED|down|missing|unreachable)|squatt/i, 'relay'],
+  [/squatt|relay (down|missing|unreachable)/i, 'relay'],
   [/api (timeout|http)|renderer not responding|still down after restart|circuit/i, 'api'],
+  [/netns-fault/i, 'netns'],
+  [/tunnel[- ](restart|fault)|uplink-fault/i, 'egress'],
+  [/browser-fault|HELD DOWN|relaunch FAILED|skip kill/i, 'process'],
+  [/relay-fault|relay restart FAILED/i, 'relay'],
+  [/api-fault/i, 'api'],
 ]
 
 /** The layer a contract text speaks of; undefined when it names none. The reason at its end counts first. */
@@ -127,7 +132,8 @@ function fromJournal(run: JournalRun, browserSince: number | undefined): Stateme
   return failure(run.supervisor, 'journal', run.endBootMs, run.failure ?? 'the run failed')
 }
 
-const RECOVERED = /\b(OK after|restart OK|recovered|closed)\b/i
+/** What a run prints when a fault is over: a repair that helped, or a look that found it gone. */
+export const RECOVERED = /\b(OK after|restart OK|healthy again)\b|\brecovered:/i
 
 /** Failure lines only: a log is silent about health, so it can only take trust away. */
 function fromLog(line: LogLine, facts: NodeFacts, browserSince: number | undefined): Statement | undefined {

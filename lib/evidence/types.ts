@@ -19,6 +19,8 @@ export interface NodeFacts {
   readonly intent?: PauseFact
   /** What the watchdog's memory says about a hold; not seen when the file could not be read. */
   readonly held: Look<boolean>
+  /** Besides: hold and circuit in words, with their next probe. */
+  readonly memos: readonly string[]
 }
 
 /** The answer to one GET of `/json/version` on the relay's address. */

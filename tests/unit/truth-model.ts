@@ -219,5 +219,6 @@ export function facts(state: State, shell: Shell): NodeFacts {
     logs: saw({ last: w.log }),
     ...(w.paused ? { intent: { by: 'ops', reason: 'upgrade', untilWallMs: NOW.wallMs + 60_000 } } : {}),
     held: saw(w.held),
+    memos: [],
   }
 }

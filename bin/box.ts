@@ -1,0 +1,11 @@
+import { boxCommand } from '../lib/box/command.ts'
+import { reportAndExit } from '../lib/errors.ts'
+import { paths } from '../lib/paths.ts'
+
+// box fleet status | approvals check | node pause|resume|history: see --help.
+boxCommand(paths(), process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code
+  },
+  (error) => reportAndExit(error, 'box'),
+)

@@ -1,0 +1,48 @@
+import { wallIso } from '../clock.ts'
+import { Trust } from '../evidence/owner.ts'
+import { SUPERVISORS } from '../evidence/statements.ts'
+import { EXIT, type ExitCode } from '../exit-codes.ts'
+import type { Paths } from '../paths.ts'
+import { clean, seconds } from '../text.ts'
+import { findRepairs, type Repair } from './repairs.ts'
+import { select } from './select.ts'
+
+/** Of each log and its one rotated backup; logrotate cuts at 10 MB. */
+const BYTES = 11 * 1024 * 1024
+const DEFAULT_SHOWN = 20
+
+/**
+ * `box node history`: what was done to a node and whether it helped. From the logs, which keep every
+ * repair; a receipt keeps only those of the last run. @returns 2 when no log could be read
+ */
+export function nodeHistory(p: Paths, name: string, options: { json?: boolean; lines?: string }): ExitCode {
+  const [node] = select(p, [name]).nodes
+  if (node === undefined) return EXIT.USAGE
+  const trust = new Trust(p)
+  const problems: string[] = []
+  const repairs: Repair[] = []
+  for (const s of SUPERVISORS)
+    for (const file of [`${s}.log.1`, `${s}.log`]) {
+      const tail = trust.tail(`${p.log}/${file}`, BYTES)
+      if (!tail.seen) problems.push(`${file}: ${tail.why}`)
+      else if (tail.value !== undefined)
+        repairs.push(...findRepairs(tail.value.text, tail.value.whole, s, node.name))
+    }
+  repairs.sort((a, b) => a.wallMs - b.wallMs)
+  const shown = repairs.slice(-(Number(options.lines ?? DEFAULT_SHOWN) || DEFAULT_SHOWN))
+  if (options.json === true) process.stdout.write(`${JSON.stringify(shown)}\n`)
+  else {
+    for (const r of shown) process.stdout.write(`${repairText(r)}\n`)
+    if (shown.length === 0 && problems.length === 0)
+      process.stdout.write(`no repair of ${node.name} in the logs\n`)
+  }
+  for (const problem of problems) process.stderr.write(`box: not read: ${clean(problem)}\n`)
+  return problems.length > 0 ? EXIT.UNKNOWN : EXIT.OK
+}
+
+function repairText(r: Repair): string {
+  const took = r.durationMs === undefined ? '' : ` in ${seconds(r.durationMs)}`
+  const before = r.before === '' ? 'before: not in the log' : `before: ${clean(r.before, 120)}`
+  const after = r.helped ? 'after: healthy' : `after: ${clean(r.after, 120)}`
+  return `${wallIso(r.wallMs)}  ${r.what}${took}, ${r.helped ? 'helped' : 'DID NOT HELP'}; ${before}; ${after}`
+}

@@ -1,0 +1,48 @@
+import { rmSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import type { Intent } from '../intent.ts'
+import { intentPath, type Paths } from '../paths.ts'
+import { writeState } from '../state.ts'
+import { clean } from '../text.ts'
+import type { Now } from '../types.ts'
+
+/** Who asks: the person behind sudo where there is one. */
+export function whoAsks(env: NodeJS.ProcessEnv = process.env): string {
+  const sudo = env.SUDO_USER
+  if (sudo !== undefined && sudo !== '') return clean(sudo, 80)
+  try {
+    return clean(userInfo().username, 80)
+  } catch {
+    // No passwd entry for this uid.
+    return `uid ${process.getuid?.() ?? '?'}`
+  }
+}
+
+/** The record of a pause. Its end is kept twice: in boot time for this boot, by the wall for the next. Pure. */
+export function makePause(node: string, by: string, reason: string, at: Now, forMs: number): Intent {
+  return {
+    node,
+    kind: 'pause',
+    reason: clean(reason, 200),
+    by,
+    since: at,
+    untilBootMs: at.bootMs + forMs,
+    untilWallMs: at.wallMs + forMs,
+  }
+}
+
+/** Puts a pause in force; a later one replaces it. @throws the file system's error */
+export function writePause(p: Paths, intent: Intent): void {
+  writeState(intentPath(p, intent.node), intent)
+}
+
+/** Ends a pause. @returns false when there was none. @throws the file system's error */
+export function removePause(p: Paths, node: string): boolean {
+  try {
+    rmSync(intentPath(p, node))
+    return true
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw err
+  }
+}

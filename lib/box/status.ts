@@ -1,0 +1,94 @@
+import { hostname, loadavg } from 'node:os'
+import { isTty, type Style, style } from '../cli.ts'
+import { type Collected, collect } from '../evidence/collect.ts'
+import { phrase } from '../evidence/decide.ts'
+import { EXIT, type ExitCode } from '../exit-codes.ts'
+import type { Paths } from '../paths.ts'
+import type { RowError } from '../registry.ts'
+import { clean } from '../text.ts'
+import { type HostLine, hostText, nodeTexts } from './screen.ts'
+import { select } from './select.ts'
+
+export interface StatusOptions {
+  readonly json?: boolean
+  readonly watch?: boolean
+}
+
+/** Between two screens of `--watch`, in ms. */
+const WATCH_MS = 2_000
+
+/** What the top line says, from what the nodes' facts say. Pure but for the host's name and load. */
+export function hostLine(c: Collected): HostLine {
+  const egress = c.judged.map((j) => j.verdict.layers.find((l) => l.layer === 'egress'))
+  const down = egress.some((l) => l?.state === 'fail' && l.note.startsWith('uplink down'))
+  const uplink = down ? 'down' : egress.some((l) => l?.state === 'ok') ? 'ok' : 'unknown'
+  const timers = new Map<string, boolean>()
+  for (const { node, facts } of c.judged)
+    if (facts.units.seen)
+      for (const [name, t] of Object.entries(facts.units.value.timers))
+        timers.set(name === 'chromebox-watchdog' ? `${name}@${node.name}` : name, t.state === 'armed')
+  const of = timers.size
+  const armed = [...timers.values()].filter(Boolean).length
+  return { name: hostname(), uplink, load: loadavg()[0] ?? 0, timers: of === 0 ? undefined : { armed, of } }
+}
+
+/** 0 all active, 1 something down, 2 something unknown; a pause is what is beneath it. Pure. */
+export function exitOf(c: Pick<Collected, 'judged'>, refused: number): ExitCode {
+  const words = c.judged.map((j) => j.verdict.beneath)
+  if (words.some((w) => w === 'DEGRADED' || w === 'STOPPED' || w === 'HELD DOWN')) return EXIT.UNHEALTHY
+  return refused > 0 || words.includes('UNKNOWN') ? EXIT.UNKNOWN : EXIT.OK
+}
+
+function toJson(c: Collected, refused: readonly RowError[]): unknown {
+  return {
+    host: hostLine(c),
+    at: new Date(c.at.wallMs).toISOString(),
+    blind: c.sight.blind,
+    nodes: c.judged.map(({ verdict: v, facts }) => ({
+      ...v,
+      text: phrase(v),
+      ...(facts.intent === undefined ? {} : { pause: facts.intent }),
+    })),
+    refused,
+  }
+}
+
+function toText(c: Collected, refused: readonly RowError[], paint: Style): string {
+  const lines = c.judged.map(({ verdict, facts }) => ({
+    verdict,
+    ...(facts.intent === undefined ? {} : { pause: facts.intent }),
+  }))
+  const out = [hostText(hostLine(c), paint)]
+  for (const b of c.sight.blind)
+    out.push(paint.yellow(`this shell cannot see the host’s ${clean(b)}; [*] is evidence`))
+  out.push(...nodeTexts(lines, c.at.wallMs, paint))
+  if (c.judged.length === 0) out.push('no active node in the registry')
+  for (const r of refused)
+    out.push(
+      paint.red(
+        `registry line ${r.line}: ${clean(r.name ?? 'row')} refused: ${clean(r.reason)}; nobody watches it`,
+      ),
+    )
+  const unsure = c.judged.filter((j) => j.verdict.beneath === 'UNKNOWN').map((j) => j.node.name)
+  if (unsure.length > 0) out.push(paint.dim(`why unknown: host-evidence ${unsure.slice(0, 6).join(' ')}`))
+  return out.join('\n')
+}
+
+/** `box fleet status`: one screen, or one every two seconds until interrupted. @returns the exit status */
+export async function fleetStatus(
+  p: Paths,
+  names: readonly string[],
+  options: StatusOptions,
+): Promise<ExitCode> {
+  const paint = await style()
+  for (;;) {
+    // Anew each time: rows come and go while somebody watches.
+    const { config, nodes, refused } = select(p, names)
+    const c = await collect(p, config, nodes)
+    const text = options.json === true ? JSON.stringify(toJson(c, refused)) : toText(c, refused, paint)
+    const clear = options.watch === true && options.json !== true && isTty() ? '\u001b[H\u001b[2J' : ''
+    process.stdout.write(`${clear}${text}\n`)
+    if (options.watch !== true) return exitOf(c, refused.length)
+    await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
+  }
+}
