@@ -165,12 +165,12 @@ export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResu
 
 /** One line for people: the command, how it ended, and what it said on stderr. */
 export function describe(r: RunResult, deadlineMs = DEFAULT_DEADLINE_MS): string {
-  const said = clean(r.stderr.split('\n').slice(0, 3).join(' '), 240)
+  const said = r.missing ? '' : clean(r.stderr.split('\n').slice(0, 3).join(' '), 240)
   return `${clean(r.argv.join(' '), 160)}: ${how(r, deadlineMs)}${said === '' ? '' : `: ${said}`}`
 }
 
 function how(r: RunResult, deadlineMs: number): string {
-  if (r.missing) return `${r.argv[0] ?? ''} is not installed`
+  if (r.missing) return 'not installed'
   if (r.timedOut) return `no answer in ${seconds(deadlineMs)}, killed`
   if (r.signal !== null) return `ended by ${r.signal}`
   if (r.code !== null) return `exit ${r.code}`

@@ -1,9 +1,17 @@
-import { closeSync, fstatSync, openSync, readFileSync, realpathSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError, LockedError, UsageError } from './errors.ts'
-import { COLUMN, type Field, fieldText, parseRegistry, REQUIRED } from './registry-parse.ts'
+import {
+  COLUMN,
+  type Field,
+  fieldText,
+  type ParsedRegistry,
+  parseRegistry,
+  REQUIRED,
+} from './registry-parse.ts'
 import { escapeCell, findTables, type Row, type Table } from './registry-table.ts'
 import { writeAtomic } from './state.ts'
-import { clean } from './text.ts'
+import { clean, hasControl } from './text.ts'
 import type { Node } from './types.ts'
 
 /** What a new row needs; the rest follows from it or is empty. */
@@ -13,12 +21,18 @@ export type NewRow = Pick<Node, 'name' | 'cdpPort' | 'gw' | 'peer'> & Partial<Om
 const LOCK_RETRIES = { retries: 100, minTimeout: 20, maxTimeout: 100, factor: 1.2 }
 /** A lock directory without a fresh mtime for this long belonged to somebody who died. */
 const STALE_MS = 10_000
+/** The least proper-lockfile takes. */
+const UPDATE_MS = 1000
 /** How often the edit is made anew because a person saved the file in between. */
 const MAX_ROUNDS = 5
 
-/** For tests: called between the computation of the new text and the last look at the file. */
-export interface EditHooks {
-  readonly beforeWrite?: (() => void) | undefined
+export interface EditOptions {
+  /** Tries to get the lock, 20 to 100 ms apart. */
+  readonly lockTries?: number
+  /** For tests: between the computation of the new text and the last look at the file. */
+  readonly beforeWrite?: () => void
+  /** For tests: just after the file was replaced. */
+  readonly afterWrite?: () => void
 }
 
 /**
@@ -26,8 +40,8 @@ export interface EditHooks {
  * @returns false when a row of that name is there already, well-formed or not; nothing is written then
  * @throws ConfigError when the row would be refused, or the table has no column for a value
  */
-export function appendRow(path: string, row: NewRow, hooks: EditHooks = {}): Promise<boolean> {
-  return edit(path, hooks, (text) => appended(text, row))
+export function appendRow(path: string, row: NewRow, opts: EditOptions = {}): Promise<boolean> {
+  return edit(path, opts, (text) => appended(text, row))
 }
 
 /**
@@ -41,25 +55,26 @@ export function setCell(
   node: string,
   column: Field | (string & {}),
   value: string,
-  hooks: EditHooks = {},
+  opts: EditOptions = {},
 ): Promise<boolean> {
-  return edit(path, hooks, (text) => withCell(text, node, column, value, path))
+  return edit(path, opts, (text) => withCell(text, node, column, value, path))
 }
 
 /** Text is handled byte by byte (latin1), so that bytes which are no valid UTF-8 survive an edit. */
 type Change = (text: string) => string | undefined
 
-async function edit(path: string, hooks: EditHooks, change: Change): Promise<boolean> {
+async function edit(path: string, opts: EditOptions, change: Change): Promise<boolean> {
   // A registry that is a symbolic link stays one.
   const file = real(path)
   const { lock } = await import('proper-lockfile')
-  let compromised: Error | undefined
+  let compromised = false
   const release = await lock(file, {
     stale: STALE_MS,
-    retries: LOCK_RETRIES,
+    update: UPDATE_MS,
+    retries: { ...LOCK_RETRIES, retries: opts.lockTries ?? LOCK_RETRIES.retries },
     realpath: false,
-    onCompromised: (err) => {
-      compromised = err
+    onCompromised: () => {
+      compromised = true
     },
   }).catch((err: NodeJS.ErrnoException) => {
     if (err.code !== 'ELOCKED') throw cannot('lock', path, err)
@@ -69,21 +84,29 @@ async function edit(path: string, hooks: EditHooks, change: Change): Promise<boo
       `ls -ld ${path}.lock`,
     )
   })
+  const ours = lockStamp(file)
+  // proper-lockfile notices a stolen lock at its next update only. From here to the release nothing yields, so
+  // no update of ours changes the stamp: a different one means that we were stopped and another took over.
+  const lost = () => compromised || ours === undefined || lockStamp(file) !== ours
   try {
-    return rounds(path, file, hooks, change, () => compromised)
+    return rounds(path, file, opts, change, lost)
   } finally {
-    // A lock that was lost is not ours to remove.
+    // A lock that was lost is not ours to remove: let proper-lockfile see that, or it does so at exit.
+    for (let i = 0; lost() && !compromised && i < 4 * (UPDATE_MS / 100); i++) await sleep(100)
     await release().catch(() => {})
   }
 }
 
-function rounds(
-  path: string,
-  file: string,
-  hooks: EditHooks,
-  change: Change,
-  compromised: () => Error | undefined,
-): boolean {
+function lockStamp(file: string): string | undefined {
+  try {
+    const st = statSync(`${file}.lock`)
+    return `${st.ino} ${st.mtimeMs}`
+  } catch {
+    return undefined
+  }
+}
+
+function rounds(path: string, file: string, opts: EditOptions, change: Change, lost: () => boolean): boolean {
   let wrote = false
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const fd = openForRead(path, file)
@@ -91,14 +114,14 @@ function rounds(
       const before = readFileSync(fd, 'latin1')
       const after = change(before)
       if (after === undefined) return wrote
-      hooks.beforeWrite?.()
-      const lost = compromised()
-      if (lost !== undefined)
-        throw new ConfigError(`lost the lock of ${path}, wrote nothing: ${clean(lost.message)}`)
+      opts.beforeWrite?.()
+      if (lost()) throw new LockedError(`lost the lock of ${path} to another program, wrote nothing`)
       if (readText(path, file) !== before) continue
       write(path, file, after, fstatSync(fd))
       wrote = true
-      // An editor that writes in place may have written to the file we replaced: its text goes back, and is the base of another round.
+      opts.afterWrite?.()
+      // An editor that writes in place may have written to the file we replaced: its text goes back, and is
+      // the base of another round.
       const late = readAll(fd)
       if (late === before) return true
       write(path, file, late, fstatSync(fd))
@@ -178,7 +201,7 @@ function appended(text: string, row: NewRow): string | undefined {
   const cells = Array.from(table.header.cells, () => '')
   for (const [field, value] of Object.entries(values(row)) as [Field, string][]) {
     const index = table.columns.get(COLUMN[field].toLowerCase())
-    if (index !== undefined) cells[index] = bytes(escapeCell(value))
+    if (index !== undefined) cells[index] = cellBytes(COLUMN[field], value)
     else if (value !== '')
       throw new ConfigError(`the registry has no column "${COLUMN[field]}": add it to the header`)
   }
@@ -218,13 +241,13 @@ function withCell(
   const header = Object.hasOwn(COLUMN, column) ? COLUMN[column as Field] : column
   const index = table.columns.get(header.toLowerCase())
   if (index === undefined) throw new ConfigError(`${path} has no column "${clean(header, 60)}"`)
-  const line = parseRegistry(text).nodes.find((n) => n.name === node)?.line
+  const line = parse(text).nodes.find((n) => n.name === node)?.line
   const row = table.rows.find((r) => r.line === line)
   if (row === undefined) throw new UsageError(`no row for node "${clean(node, 60)}" in ${path}`)
   const cell = row.cells[index]
   if (cell === undefined)
     throw new ConfigError(`${path} line ${row.line}: the row is too short for "${header}"`)
-  const raw = bytes(escapeCell(value))
+  const raw = cellBytes(header, value)
   if (cell.raw === raw) return undefined
   const place = text.slice(cell.start, cell.end)
   const lead = /^[ \t]*/.exec(place)?.[0] ?? ''
@@ -234,8 +257,8 @@ function withCell(
 
 /** The new text, when the edited row is accepted in it and every other row reads as before. */
 function checked(before: string, after: string, node: string): string {
-  const was = parseRegistry(before)
-  const is = parseRegistry(after)
+  const was = parse(before)
+  const is = parse(after)
   const refused = is.errors.find((e) => e.name === node && !was.errors.some((w) => w.line === e.line))
   if (!is.nodes.some((n) => n.name === node) || refused !== undefined) {
     throw new ConfigError(
@@ -249,7 +272,17 @@ function checked(before: string, after: string, node: string): string {
   return after
 }
 
-/** Text as the latin1 view of its UTF-8 bytes. */
+function parse(latin1: string): ParsedRegistry {
+  return parseRegistry(Buffer.from(latin1, 'latin1').toString('utf8'))
+}
+
+/** A cell's text as the latin1 view of its UTF-8 bytes. */
+function cellBytes(column: string, value: string): string {
+  // A line break would end the row, and what follows it would be read as another.
+  if (hasControl(value)) throw new ConfigError(`${column} has a control character, wrote nothing`)
+  return bytes(escapeCell(value))
+}
+
 function bytes(s: string): string {
   return Buffer.from(s, 'utf8').toString('latin1')
 }

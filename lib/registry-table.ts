@@ -162,7 +162,7 @@ function toRow(line: Line): Row {
   // What is before a leading and after a trailing pipe is no cell.
   if (cuts.length > 0) {
     if (blank(text, bounds[0])) bounds.shift()
-    if (bounds.length > 0 && blank(text, bounds.at(-1))) bounds.pop()
+    if (bounds.length > 1 && blank(text, bounds.at(-1))) bounds.pop()
   }
   const cells = bounds.map(([a, b]) => ({
     start: start + a,

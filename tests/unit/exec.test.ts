@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { describe, ExecError, run, runOk, runSync } from '../../lib/exec.ts'
+import { tempDir } from './temp.ts'
+
+const sh = (script: string) => ['sh', '-c', script]
+
+test('run: what the command wrote and how it ended', async () => {
+  const r = await run(sh('echo out; echo err >&2; exit 3'))
+  assert.deepEqual([r.code, r.signal, r.stdout, r.stderr], [3, null, 'out\n', 'err\n'])
+  assert.deepEqual([r.timedOut, r.missing], [false, false])
+  assert.ok(r.durationMs > 0)
+})
+
+test('run: arguments reach the program as they are, without a shell', async () => {
+  const words = ['a b', '$(id)', '; rm x', '*', '', 'ü\n']
+  const r = await run(['printf', '%s|', ...words])
+  assert.equal(r.stdout, words.map((w) => `${w}|`).join(''))
+})
+
+test('run: a missing program is data, not an exception', async () => {
+  const r = await run(['netvm-no-such-program'])
+  assert.deepEqual([r.missing, r.code, r.timedOut], [true, null, false])
+  assert.equal(describe(r), 'netvm-no-such-program: not installed')
+  assert.equal((await run([])).code, null)
+})
+
+test('run: a file that is no program is not "missing"', async () => {
+  const r = await run(['/etc/passwd'])
+  assert.deepEqual([r.missing, r.code], [false, null])
+  assert.match(r.stderr, /EACCES/)
+})
+
+test('run: input, environment and C locale', async () => {
+  const r = await run(sh('cat; echo "$LC_ALL $MARK"'), { input: 'in ', env: { MARK: 'm' } })
+  assert.equal(r.stdout, 'in C m\n')
+  const big = 'x'.repeat(1 << 20)
+  assert.equal((await run(['true'], { input: big })).code, 0, 'a command that does not read is no error')
+})
+
+test('run: descriptors are passed as 3, 4, …', async (t) => {
+  const dir = tempDir(t)
+  writeFileSync(`${dir}/a`, 'first')
+  const a = openSync(`${dir}/a`, 'r')
+  const b = openSync(`${dir}/b`, 'w')
+  const r = await run(sh('cat <&3 >&4'), { fds: [a, b] })
+  closeSync(a)
+  closeSync(b)
+  assert.equal(r.code, 0)
+  assert.equal(readFileSync(`${dir}/b`, 'utf8'), 'first')
+})
+
+test('run: at its deadline the command and its children are killed, whatever they ignore', async () => {
+  const started = performance.now()
+  const r = await run(sh('trap "" TERM; sleep 60 & echo $!; wait; sleep 60'), { deadlineMs: 200 })
+  const took = performance.now() - started
+  assert.equal(r.timedOut, true)
+  assert.ok(took > 190 && took < 3000, `took ${took} ms`)
+  const child = Number(r.stdout)
+  assert.ok(child > 1)
+  await until(() => !alive(child))
+  assert.match(describe(r, 200), /no answer in 0.2s, killed/)
+})
+
+test('run: a command that ends at TERM is not waited for any longer', async () => {
+  const r = await run(['sleep', '60'], { deadlineMs: 100 })
+  assert.deepEqual([r.timedOut, r.signal], [true, 'SIGTERM'])
+  assert.ok(r.durationMs < 550, `took ${r.durationMs} ms`)
+})
+
+test('run: a daemon that keeps the pipe does not hold us, and lives on', async () => {
+  const r = await run(sh('sleep 30 & echo $!'), { deadlineMs: 20_000 })
+  assert.equal(r.code, 0)
+  assert.ok(r.durationMs < 2000, `took ${r.durationMs} ms`)
+  const daemon = Number(r.stdout)
+  assert.ok(alive(daemon))
+  process.kill(daemon, 'SIGKILL')
+})
+
+test('run: output is bounded, and the command not blocked by it', async () => {
+  const r = await run(sh('yes | head -c 3000000; echo x >&2'), { maxOutput: 1000 })
+  assert.deepEqual([r.code, r.stdout.length, r.stderr], [0, 1000, 'x\n'])
+})
+
+test('runOk: throws what was run, how it ended, and what it said', async () => {
+  assert.equal((await runOk(['true'])).code, 0)
+  await assert.rejects(runOk(sh('echo "no such device" >&2; exit 2')), (e: ExecError) => {
+    assert.ok(e instanceof ExecError)
+    assert.match(e.message, /^sh -c .*: exit 2: no such device$/)
+    assert.equal(e.result.code, 2)
+    return true
+  })
+  await assert.rejects(runOk(['sleep', '9'], { deadlineMs: 50 }), /sleep 9: no answer in 0.1s, killed/)
+  await assert.rejects(runOk(sh('kill -9 $$')), /ended by SIGKILL/)
+})
+
+test('runSync: the same result, blocking', () => {
+  const r = runSync(sh('cat; echo e >&2; exit 4'), { input: 'i' })
+  assert.deepEqual([r.code, r.stdout, r.stderr, r.timedOut, r.missing], [4, 'i', 'e\n', false, false])
+  assert.equal(runSync(['netvm-no-such-program']).missing, true)
+  const late = runSync(['sleep', '9'], { deadlineMs: 50 })
+  assert.deepEqual([late.timedOut, late.signal], [true, 'SIGKILL'])
+})
+
+function alive(pid: number): boolean {
+  try {
+    // A zombie nobody has reaped yet is dead.
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z'
+  } catch {
+    return false
+  }
+}
+
+async function until(done: () => boolean): Promise<void> {
+  const end = performance.now() + 5000
+  while (!done()) {
+    assert.ok(performance.now() < end, 'deadline passed')
+    await new Promise((r) => setTimeout(r, 10))
+  }
+}
