@@ -48,16 +48,17 @@ export type Verified =
  * Asks HTTP only once its main process listens: before that an answer could only be somebody else's.
  */
 export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: Deadline): Promise<Verified> {
-  const pid = (await browserUnit(node.name))?.mainPid ?? 0
+  const unit = await browserUnit(node.name)
+  const pid = unit?.mainPid ?? 0
   const stat = pid > 0 ? readStat(ctx.p.proc, pid) : undefined
+  // A browser that refuses its profile is gone before systemctl start returns.
+  if (unit && !stat) return gone(ctx, node)
   let judgement: BrowserJudgement | undefined
   let wholeAt = performance.now() + WHOLE_LOOK_MS
   while (stat && deadline.leftMs() > 0) {
     const now = readStat(ctx.p.proc, pid)
     if (!now || now.startTicks !== stat.startTicks || now.state === 'Z') {
-      const ended = await browserUnit(node.name)
-      judgement = await lookBrowser(ctx, node)
-      return { ok: false, judgement, ...(ended ? { ended: ended.ended } : {}) }
+      return gone(ctx, node)
     }
     const listens = holdsListener(ctx.p, pid, node.cdpPort)
     if (listens.seen && listens.value) {
@@ -78,6 +79,19 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
   judgement = await lookBrowser(ctx, node)
   const ok = judgement.verdict.state === 'healthy'
   return ok ? { ok, judgement } : { ok, judgement }
+}
+
+/** systemd learns of the end a moment after /proc shows it. */
+async function gone(ctx: BrowserContext, node: Node): Promise<Verified> {
+  let unit = await browserUnit(node.name)
+  for (let i = 0; i < 20 && unit && !['inactive', 'failed'].includes(unit.active); i++) {
+    await sleep(100)
+    unit = await browserUnit(node.name)
+  }
+  const judgement = await lookBrowser(ctx, node)
+  // Chromium may hand over to a process of its own; the look decides, not the pid.
+  if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
+  return { ok: false, judgement, ...(unit ? { ended: unit.ended } : {}) }
 }
 
 async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<BrowserJudgement> {

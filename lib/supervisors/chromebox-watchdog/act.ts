@@ -21,25 +21,26 @@ import {
   withNext,
 } from './run.ts'
 import { saveMemory } from './store.ts'
-import type { Action, Decision, Memory, Observation } from './types.ts'
+import type { Decision, Memory, Observation } from './types.ts'
 
-type Relaunch = Extract<Action, { kind: 'relaunch-browser' }>
+interface Pending {
+  readonly decision: Decision
+  /** The second look waits for NETVM_CONFIRM_DELAY. */
+  readonly later: boolean
+  readonly tunnelTried: boolean
+  readonly began: number
+  readonly actions: readonly ReceiptAction[]
+}
 
 /**
- * Confirms the fault by a second look under the node lock, then relaunches the browser, unless the second
- * look or another run's memory says otherwise.
+ * Confirms a fault by a second look under the node lock, then relaunches the browser if that is what the
+ * second look, with the memory as it is by then, still asks for.
  */
-export async function relaunchPhase(
-  ctx: RunContext,
-  node: Node,
-  action: Relaunch,
-  tunnelTried: boolean,
-  began: number,
-  before: readonly ReceiptAction[],
-): Promise<Outcome> {
+export async function confirmPhase(ctx: RunContext, node: Node, pending: Pending): Promise<Outcome> {
+  const { tunnelTried, began, actions: before } = pending
   // A slow answer gets a moment; a dead process will not come back by itself.
-  if (action.confirm === 'after-delay') await sleep(ctx.config.confirmDelayMs)
-  const doing = `relaunching the browser (${action.reason})`
+  if (pending.later) await sleep(ctx.config.confirmDelayMs)
+  const doing = `confirming "${pending.decision.verdict.reason}" and acting on it`
   const opts = { waitMs: ctx.lockWaitMs, onWait: ctx.tell }
   return withLock(ctx.p, `node-${node.name}`, doing, opts, async () => {
     const seen = await observe(ctx, node, now(ctx.p))

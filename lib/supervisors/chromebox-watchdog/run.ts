@@ -72,9 +72,18 @@ export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
     actions.push(...repaired.actions)
     decision = decide(observation, remember(ctx, node), now(ctx.p), ctx.config)
   }
-  if (decision.actions[0]?.kind === 'relaunch-browser') {
-    const { relaunchPhase } = await import('./act.ts')
-    return relaunchPhase(ctx, node, decision.actions[0], observation.tunnelTried === true, began, actions)
+  const action = decision.actions[0]
+  if (action?.kind === 'relaunch-browser' || decision.verdict.code === 'netns-missing') {
+    // A missing namespace is paged, so it gets the same second look: a node-up may be making it.
+    const { confirmPhase } = await import('./act.ts')
+    const later = action?.kind !== 'relaunch-browser' || action.confirm === 'after-delay'
+    return confirmPhase(ctx, node, {
+      decision,
+      later,
+      tunnelTried: observation.tunnelTried === true,
+      began,
+      actions,
+    })
   }
   if (observation.egress?.state === 'ok' && existsSync(pagePath(ctx.p, 'uplink'))) {
     const { uplinkPasses } = await import('../../egress/uplink-page.ts')
@@ -126,9 +135,10 @@ export function finish(
 
 export function tellPages(ctx: RunContext, node: Node, decision: Decision, at: Now): void {
   const pager = { p: ctx.p, config: ctx.config, now: at, log: ctx.log }
+  const next = decision.lines.find((l) => l.next !== undefined)?.next ?? whyCommand(node.name)
   for (const event of decision.pages) {
     const { kind, reason } = event
-    if (event.failing) page(pager, kind, node.name, withNext(reason, whyCommand(node.name)))
+    if (event.failing) page(pager, kind, node.name, withNext(reason, next))
     else pageRecovered(pager, kind, node.name, reason)
   }
 }

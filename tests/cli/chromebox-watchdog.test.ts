@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, test } from 'node:test'
+import { Host, until } from './chromebox-host.ts'
+
+let host: Host
+beforeEach(async () => {
+  host = await Host.make()
+})
+afterEach(() => host.close())
+
+const OLD = 3600
+
+test('a healthy tick: nothing said, nothing logged, no state, one child process, a receipt', async () => {
+  await host.browser()
+  host.calls()
+  const ran = await host.run()
+  assert.deepEqual(ran, { code: 0, out: '', err: '' })
+  assert.equal(host.log(), '')
+  assert.deepEqual(host.calls(), ['ip curl'])
+  assert.ok(!host.has('var/lib/netvm/chromebox-watchdog/muse.json'))
+  const { verdict, layers, node } = host.receipt()
+  assert.equal(node, 'muse')
+  assert.equal(verdict.state, 'healthy')
+  assert.deepEqual(
+    layers.map((l: { state: string }) => l.state),
+    ['ok', 'not-configured', 'ok', 'ok', 'ok'],
+  )
+})
+
+test('no process: relaunched at once, verified, said', async () => {
+  host.onStart({})
+  const ran = await host.run()
+  assert.equal(ran.code, 0, host.log())
+  assert.match(host.log(), /FAIL \[muse\] no chromium process for profile; relaunching; next: /)
+  assert.match(host.log(), /INFO \[muse\] relaunch OK after \d+s/)
+  const starts = host.calls().filter((c) => c.startsWith('systemctl start'))
+  assert.deepEqual(starts, ['systemctl start chromebox@muse.service'])
+  const receipt = host.receipt()
+  assert.equal(receipt.verdict.state, 'healthy')
+  assert.equal(receipt.actions[0].helped, true)
+  assert.equal(host.state().failures, 0)
+  assert.equal(host.state().attempts[0].result, 'ok')
+})
+
+test('a start that helps nothing: FAILED with how it ended, one attempt, then back-off', async () => {
+  host.onStart({ mode: 'dies' })
+  host.write(
+    'ended',
+    'Result=exit-code\nExecMainCode=1\nExecMainStatus=1\nExecMainExitTimestampMonotonic=5\n',
+  )
+  assert.equal((await host.run()).code, 1)
+  assert.match(host.log(), /relaunch FAILED — needs operator attention: no chromium process for profile/)
+  assert.match(host.log(), /PAGE \[muse\] browser-fault: /)
+  host.calls()
+  assert.equal((await host.run()).code, 1)
+  assert.match(host.log(), /backing off after 1 failed relaunch, next attempt in (2m|1\d\ds); next: /)
+  assert.ok(!host.calls().some((c) => c.startsWith('systemctl start')))
+  assert.equal(host.state().failures, 1)
+})
+
+test('exit 21 and a lock of another host: the links go, and the second start helps', async () => {
+  const profile = join(host.dir, 'var/lib/chromebox/muse')
+  symlinkSync('elsewhere-77', join(profile, 'SingletonLock'))
+  symlinkSync('12345', join(profile, 'SingletonCookie'))
+  host.write(
+    'ended',
+    'Result=exit-code\nExecMainCode=1\nExecMainStatus=21\nExecMainExitTimestampMonotonic=5\n',
+  )
+  host.onStart({})
+  const good = host.read('start').replace('#!/bin/bash', '')
+  host.program(
+    'start',
+    `if [ -L "${profile}/SingletonLock" ]; then true & echo $! > "$HOST/main.pid"; ln -sfn /proc/$! "$HOST/proc/$!"; sleep 0.05; else ${good}\nfi`,
+  )
+  assert.equal((await host.run()).code, 0, host.log())
+  assert.match(host.log(), /removed 2 Singleton links \(lock of elsewhere-77\)/)
+})
+
+test('a silent browser is confirmed, stopped and brought back; a young one is left alone', async () => {
+  const pid = await host.browser({ mode: 'silent' })
+  assert.equal((await host.run()).code, 1)
+  assert.match(
+    host.log(),
+    new RegExp(`CDP unreachable on :${host.port} .*; skip kill: launched \\d+s ago; next: `),
+  )
+  const dry = await host.run(['muse', '--dry-run'], {})
+  assert.match(dry.out, /would relaunch; browser \d+ s old, eligible in \d+ s/)
+  assert.equal(dry.code, 1)
+  host.uptime(OLD)
+  host.onStart({})
+  const ran = await host.run()
+  assert.equal(ran.code, 0, host.log())
+  assert.match(host.log(), /relaunch OK/)
+  assert.notEqual(Number(host.read('main.pid')), pid)
+})
+
+test('a page with another title is brought back; its reason is the contract', async () => {
+  await host.browser({ title: 'News' })
+  host.uptime(OLD)
+  host.onStart({})
+  assert.equal((await host.run()).code, 0, host.log())
+  assert.match(
+    host.log(),
+    /FAIL \[muse\] chat page "Muse" missing from target list \(titles: News\); relaunching/,
+  )
+})
+
+test('somebody else on the port: own reason, nobody is killed', async () => {
+  const squatter = await host.browser()
+  rmSync(join(host.dir, `proc/${squatter}`))
+  rmSync(join(host.dir, 'var/lib/chromebox/muse/ready'))
+  rmSync(join(host.dir, 'main.pid'))
+  host.onStart({ mode: 'deaf' })
+  await host.run()
+  host.uptime(OLD)
+  const main = Number(host.read('main.pid'))
+  host.calls()
+  assert.equal((await host.run()).code, 1)
+  assert.match(host.log(), /port squatted: :\d+ answers but is not this node's browser/)
+  assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
+  for (const pid of [main, squatter]) process.kill(pid, 0)
+  process.kill(squatter, 'SIGKILL')
+})
+
+test('held: no attempt, says so, and release lets the next run act', async () => {
+  host.setState({ failures: 5, held: { sinceWallMs: 1 }, last: { startBootMs: host.nowBootMs() - 60_000 } })
+  assert.equal((await host.run()).code, 1)
+  assert.match(
+    host.log(),
+    /HELD DOWN after 5 failed relaunches, one attempt in 29m; next: chromebox-watchdog release muse/,
+  )
+  assert.match(host.log(), /PAGE \[muse\] browser-fault: HELD DOWN/)
+  const released = await host.run(['release', 'muse'], {})
+  assert.equal(released.code, 0)
+  assert.match(released.out, /released \(HELD DOWN after 5 failed relaunches\)/)
+  assert.equal((await host.run()).code, 0, host.log())
+  assert.match((await host.run(['release', 'muse'], {})).out, /nothing to release/)
+})
+
+test('two runs at once: one relaunches, the other waits for it and finds it well', async () => {
+  const both = await Promise.all([host.run(), host.run()])
+  assert.deepEqual(
+    both.map((r) => r.code),
+    [0, 0],
+    host.log(),
+  )
+  assert.equal(host.calls().filter((c) => c.startsWith('systemctl start')).length, 1)
+  assert.equal(host.state().attempts.length, 1)
+})
+
+test('killed in the middle of a relaunch: the attempt counts, the lock is free, the next run backs off', async () => {
+  host.onStart({ mode: 'deaf' })
+  const { child, done } = host.start()
+  await until(() => host.read('calls').includes('systemctl start'))
+  child.kill('SIGKILL')
+  await done
+  assert.equal(host.state().attempts[0].result, 'pending')
+  host.uptime(121)
+  host.onStart({})
+  assert.equal((await host.run()).code, 0, host.log())
+  assert.match(host.log(), /CDP unreachable .*; relaunching/)
+  assert.deepEqual(
+    host.state().attempts.map((a: { result: string }) => a.result),
+    ['pending', 'ok'],
+  )
+})
+
+for (const [name, text] of [
+  ['empty', ''],
+  ['torn', '{"version":1,"boot'],
+  ['full of NULs', '\0\0\0\0\0\0'],
+] as const) {
+  test(`a state file that is ${name}: kept, said, and no relaunch before the longest back-off`, async () => {
+    host.write('var/lib/netvm/chromebox-watchdog/muse.json', text)
+    assert.equal((await host.run()).code, 1)
+    assert.match(host.log(), /WARN \[muse\] state file was corrupt .*kept as .*corrupt-/)
+    assert.match(host.log(), /no chromium process for profile; state file was corrupt: no relaunch for 30m/)
+    assert.ok(!host.calls().some((c) => c.startsWith('systemctl start')))
+    host.uptime(1801)
+    assert.equal((await host.run()).code, 0, host.log())
+  })
+}
+
+test('no namespace: FAIL_LOUD with the command, paged, nothing restarted', async () => {
+  rmSync(join(host.dir, 'run/netns/warp-muse'))
+  assert.equal((await host.run()).code, 1)
+  assert.match(host.log(), /FAIL_LOUD \[muse\] netns warp-muse missing; next: netvm-node-up muse/)
+  assert.match(host.log(), /PAGE \[muse\] netns-fault: netns warp-muse missing; next: netvm-node-up muse/)
+  assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
+})
+
+test('--why shows marks, attempts, the end of the last browser and its last lines', async () => {
+  host.onStart({})
+  host.write('printed', 'something it printed\u001b[31m\n')
+  await host.run()
+  const { out, code } = await host.run(['muse', '--why'], {})
+  assert.equal(code, 0)
+  for (const part of [
+    /^muse: .*last acted \d\d:\d\d, helped/,
+    /✓ process/,
+    /OK after \d+s/,
+    /last browser: /,
+  ]) {
+    assert.match(out, part)
+  }
+  assert.match(out, / something it printed\n/)
+  assert.ok(!out.includes('\u001b'))
+})
+
+test('--json is the receipt; a dry run adds what would be done and changes nothing', async () => {
+  const dry = JSON.parse((await host.run(['muse', '--dry-run', '--json'], {})).out)
+  assert.equal(dry.would[0].kind, 'relaunch-browser')
+  assert.ok(!host.has('run/netvm/receipts/chromebox-watchdog/muse.json'))
+  assert.equal(host.log(), '')
+  const done = JSON.parse((await host.run(['muse', '--json'], {})).out)
+  assert.equal(done.verdict.state, 'healthy')
+  assert.equal(done.actions[0].kind, 'relaunch-browser')
+})
+
+test('a log that cannot be written: it acts all the same, and the journal has the line', async () => {
+  rmSync(join(host.dir, 'var/log'), { recursive: true, force: true })
+  host.write('var/log', 'a file where a folder should be')
+  assert.equal((await host.run()).code, 0)
+  assert.match(host.read('journal'), /relaunch OK after/)
+  assert.match(host.read('journal'), /not in .*chromebox-watchdog\.log/)
+})

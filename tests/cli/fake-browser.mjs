@@ -1,0 +1,17 @@
+// Answers like a browser's DevTools port. Arguments: profile option, profile, port, title, how it behaves.
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+
+const [, , , profile, port, title, mode] = process.argv
+if (mode === 'dies') process.exit(21)
+const server = createServer((req, res) => {
+  if (mode === 'silent') return
+  const at = `ws://127.0.0.1:${port}/devtools`
+  const answer =
+    req.url === '/json/version'
+      ? { Browser: 'Fake/1', webSocketDebuggerUrl: `${at}/browser/1` }
+      : [{ id: '1', type: 'page', title, url: 'http://x/', webSocketDebuggerUrl: `${at}/page/1` }]
+  res.end(JSON.stringify(answer))
+})
+if (mode === 'deaf') setInterval(() => {}, 1000)
+else server.listen(Number(port), '127.0.0.1', () => writeFileSync(`${profile}/ready`, 'yes'))
