@@ -1,0 +1,11 @@
+import { reportAndExit } from '../lib/errors.ts'
+import { downCommand } from '../lib/node/cli.ts'
+import { paths } from '../lib/paths.ts'
+
+// netvm-node-down <node>: the node's row retired, and nothing of it left running.
+downCommand(paths(), process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code
+  },
+  (error) => reportAndExit(error, 'netvm-node-down'),
+)

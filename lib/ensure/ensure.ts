@@ -1,0 +1,123 @@
+import { join } from 'node:path'
+import { now } from '../clock.ts'
+import { EXIT, type ExitCode } from '../exit-codes.ts'
+import { withLock } from '../lock.ts'
+import { writeState } from '../state.ts'
+import type { Node } from '../types.ts'
+import { carryOut } from './act.ts'
+import { decideDrift } from './decide.ts'
+import { type EnsureContext, observe } from './observe.ts'
+import { ensureRow, type RowOptions } from './row.ts'
+import type { Finding } from './types.ts'
+
+/** How long a run waits for another one, in milliseconds: a run takes about a second. */
+const LOCK_WAIT_MS = 60_000
+/** A finding that mends what another one could not show yet (a timer whose unit file was missing). */
+const ROUNDS = 3
+
+export interface EnsureResult {
+  /** One line per thing that was changed. */
+  readonly did: readonly string[]
+  /** One line per thing that is still wrong. */
+  readonly left: readonly string[]
+  readonly exitCode: ExitCode
+  readonly node?: Node
+}
+
+export interface EnsureTarget {
+  /** One node; absent means all of this host. */
+  readonly node?: string
+  readonly row?: RowOptions
+  /** The program that asks, for the record that --check reads. */
+  readonly by: string
+  /** `settings`: row and files only; timers are armed by a later call, once the node is up. */
+  readonly stage?: 'settings' | 'all'
+}
+
+/** What the `settings` stage mends. */
+const SETTINGS = ['unit-file-missing', 'needs-reload', 'settings-missing', 'settings-differ', 'queue-missing']
+
+/** One line of a finding that nobody mended: what is wrong, and the command for a person. */
+export function findingLine(f: Finding): string {
+  const next = f.next ?? (f.actions.length > 0 ? `ensure-node-supervision ${allOr(f.scope)}` : undefined)
+  return `${f.scope}: ${f.says}${next === undefined ? '' : `; next: ${next}`}`
+}
+
+function allOr(scope: string): string {
+  return scope === 'fleet' ? '--all' : scope
+}
+
+/**
+ * Makes supervision as the registry says, of one node or of all, under the fleet lock: two runs at once do
+ * one after the other what is left to do.
+ */
+export async function ensure(
+  ctx: EnsureContext,
+  target: EnsureTarget,
+  onWait?: (message: string) => void,
+): Promise<EnsureResult> {
+  const doing = `making supervision of ${target.node ?? 'all nodes'} as the registry says`
+  const opts = { waitMs: LOCK_WAIT_MS, ...(onWait && { onWait }) }
+  return withLock(ctx.p, 'fleet', doing, opts, async () => {
+    const did: string[] = []
+    let node: Node | undefined
+    if (target.node !== undefined) {
+      const row = await ensureRow(ctx, target.node, target.row ?? { add: false })
+      node = row.node
+      did.push(...row.did.map((line) => `${row.node.name}: ${line}`))
+    }
+    let findings: Finding[] = []
+    const told = new Set<string>()
+    for (let round = 0; round < ROUNDS; round++) {
+      const seen = await observe(ctx, target.node)
+      findings = decideDrift(seen).filter((f) => inScope(f, target))
+      const todo = findings.filter((f) => f.actions.length > 0 && !told.has(`${f.scope} ${f.code} ${f.says}`))
+      if (todo.length === 0) break
+      await carryOut(ctx.p, todo)
+      await pages(ctx, todo)
+      for (const f of todo) {
+        told.add(`${f.scope} ${f.code} ${f.says}`)
+        did.push(`${f.scope}: ${f.says}: ${f.did}`)
+      }
+      recordHook(
+        ctx,
+        seen.nodes.map((n) => n.node.name),
+        target.by,
+      )
+    }
+    if (target.node !== undefined) recordHook(ctx, [target.node], target.by)
+    const left = findings.map(findingLine)
+    const exitCode = left.length > 0 ? EXIT.UNHEALTHY : EXIT.OK
+    return { did, left, exitCode, ...(node && { node }) }
+  })
+}
+
+function inScope(f: Finding, { node, stage }: EnsureTarget): boolean {
+  if (stage === 'settings' && !SETTINGS.includes(f.code)) return false
+  return node === undefined || f.scope === node || f.code === 'unit-file-missing' || f.code === 'needs-reload'
+}
+
+/** The record of the ensure hook: which program last made this node's supervision, and when. */
+export function hookPath(ctx: EnsureContext, node: string): string {
+  return join(ctx.p.state, 'ensure', 'nodes', `${node}.json`)
+}
+
+function recordHook(ctx: EnsureContext, nodes: readonly string[], by: string): void {
+  for (const node of nodes) writeState(hookPath(ctx, node), { by, at: now(ctx.p) })
+}
+
+/** A unit at its start limit is what monitors wake people for; the rest is for whoever ran us. */
+async function pages(ctx: EnsureContext, findings: readonly Finding[]): Promise<void> {
+  const loud = findings.filter((f) => f.page)
+  if (loud.length === 0) return
+  const [{ makeLog }, { page }] = await Promise.all([import('../log.ts'), import('../page.ts')])
+  const log = makeLog('ensure-node-supervision', ctx.p)
+  for (const f of loud) {
+    await page(
+      { p: ctx.p, config: ctx.config, now: now(ctx.p), log },
+      'config-fault',
+      f.scope,
+      findingLine(f),
+    )
+  }
+}

@@ -1,0 +1,135 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { listenersIn } from '../listener.ts'
+import { lookNetns } from '../netns.ts'
+import type { Paths } from '../paths.ts'
+import { listPids, netnsInode, readArgv } from '../proc.ts'
+import { clean } from '../text.ts'
+import type { Node } from '../types.ts'
+import type { Legacy } from './types.ts'
+
+/**
+ * Supervision of our nodes that is not ours: hand-written timers, user timers, cron lines, and browsers or
+ * relays that run outside our units. Only what this shell can see.
+ */
+export function findLegacy(p: Paths, nodes: readonly Node[]): Legacy[] {
+  const perNode = nodes.flatMap((node) => [
+    ...handWritten(p, node.name),
+    ...strayBrowser(p, node),
+    ...strayRelay(p, node),
+  ])
+  return [...perNode, ...userTimers(p), ...cronLines(p, nodes)]
+}
+
+function handWritten(p: Paths, node: string): Legacy[] {
+  const dirs = [p.unitDir, `${p.root}/lib/systemd/system`, `${p.root}/usr/local/lib/systemd/system`]
+  const unit = [`chromebox-watchdog-${node}.timer`, `chromebox-watchdog-${node}.service`].find((u) =>
+    dirs.some((d) => existsSync(join(d, u))),
+  )
+  const dir = dirs.find((d) => unit !== undefined && existsSync(join(d, unit)))
+  if (unit !== undefined) {
+    const remove = `systemctl disable --now ${unit} && rm ${dir}/chromebox-watchdog-${node}.*`
+    return [{ scope: node, what: unit, remove, armed: unit.endsWith('.timer') }]
+  }
+  return []
+}
+
+/** User units of any user: they stop at logout without linger, and start again with it. */
+function userTimers(p: Paths): Legacy[] {
+  const homes = [`${p.root}/root`, ...list(`${p.root}/home`).map((h) => `${p.root}/home/${h}`)]
+  const found: Legacy[] = []
+  for (const home of homes) {
+    for (const unit of list(`${home}/.config/systemd/user`)) {
+      if (!/^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit)) continue
+      const user = home.split('/').at(-1)
+      const remove = `systemctl --user -M ${user}@ disable --now ${unit}`
+      found.push({ scope: 'fleet', what: `user ${user}'s ${unit}`, remove, armed: true })
+    }
+  }
+  for (const unit of list(`${p.root}/etc/systemd/user`)) {
+    if (!/^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit)) continue
+    const remove = `systemctl --global disable ${unit} && rm /etc/systemd/user/${unit}`
+    found.push({ scope: 'fleet', what: `the user unit ${unit}`, remove, armed: true })
+  }
+  return found
+}
+
+function cronLines(p: Paths, nodes: readonly Node[]): Legacy[] {
+  const dirs = ['/etc/cron.d', '/var/spool/cron/crontabs'].map((d) => `${p.root}${d}`)
+  const files = [`${p.root}/etc/crontab`, ...dirs.flatMap((d) => list(d).map((f) => join(d, f)))]
+  const found: Legacy[] = []
+  for (const file of files) {
+    for (const line of lines(file)) {
+      if (/^\s*#/.test(line)) continue
+      const program = /(chromebox-watchdog|cdp-relay-watchdog|agent-health)/.exec(line)?.[1]
+      if (program === undefined) continue
+      const words = line.split(/[\s/'"=]+/)
+      const node = nodes.find((n) => words.includes(n.name))?.name
+      const scope = program === 'chromebox-watchdog' ? node : 'fleet'
+      if (scope === undefined) continue
+      found.push({ scope, what: `a ${program} line in ${file}`, remove: `editor ${file}`, armed: true })
+    }
+  }
+  return found
+}
+
+/** A browser on the node's port or profile that systemd did not start as the node's unit. */
+function strayBrowser(p: Paths, node: Node): Legacy[] {
+  const marks = [`--remote-debugging-port=${node.cdpPort}`, `--user-data-dir=/var/lib/chromebox/${node.name}`]
+  const netns = lookNetns(p, node.netns)
+  if (!netns.seen || !netns.value.isNamespace) return []
+  const found: Legacy[] = []
+  for (const pid of pids(p)) {
+    const argv = readArgv(p.proc, pid)
+    if (!argv.slice(1).some((a) => marks.includes(a)) || argv.some((a) => a.startsWith('--type='))) continue
+    if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
+    // The same port in another namespace is another node's, or nobody's, business.
+    const inside = netnsInode(p.proc, pid)
+    if (!inside.seen || inside.value !== netns.value.inode) continue
+    const what = `a browser outside chromebox@${node.name}.service (pid ${pid}, ${clean(argv[0] ?? '', 60)})`
+    found.push({ scope: node.name, what, remove: `kill ${pid}`, armed: false })
+  }
+  return found
+}
+
+function strayRelay(p: Paths, node: Node): Legacy[] {
+  const netns = lookNetns(p, node.netns)
+  if (!netns.seen || !netns.value.isNamespace) return []
+  const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
+  if (!listeners.seen) return []
+  return listeners.value.flatMap(({ pid }): Legacy[] => {
+    // Our socket belongs to systemd itself.
+    if (pid === undefined || pid === 1 || inUnit(p, pid, `cdp-relay@${node.name}.service`)) return []
+    const program = clean(readArgv(p.proc, pid)[0] ?? '?', 60)
+    const what = `a relay outside cdp-relay@${node.name} (pid ${pid}, ${program})`
+    return [{ scope: node.name, what, remove: `kill ${pid}`, armed: false }]
+  })
+}
+
+function inUnit(p: Paths, pid: number, unit: string): boolean {
+  return lines(`${p.proc}/${pid}/cgroup`).some((line) => line.split('/').includes(unit))
+}
+
+function pids(p: Paths): number[] {
+  try {
+    return listPids(p.proc)
+  } catch {
+    return []
+  }
+}
+
+function lines(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n')
+  } catch {
+    return []
+  }
+}
+
+function list(dir: string): string[] {
+  try {
+    return readdirSync(dir)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,42 @@
+import { join } from 'node:path'
+import { elapsedMs, now } from '../clock.ts'
+import type { Paths } from '../paths.ts'
+import { readState, writeState } from '../state.ts'
+import type { Now } from '../types.ts'
+
+/** What ensure remembers: which failed units it has reset, so that it does so once and not for ever. */
+interface Memory {
+  readonly resets: Readonly<Record<string, Now>>
+}
+
+const file = (p: Paths) => join(p.state, 'ensure', 'resets.json')
+
+function parse(value: unknown): Memory {
+  const resets = (value as { resets?: unknown }).resets
+  if (resets === null || typeof resets !== 'object') throw new Error('no resets')
+  for (const at of Object.values(resets as object)) {
+    const good = ['wallMs', 'bootMs'].every((k) => Number.isFinite(at?.[k])) && typeof at.bootId === 'string'
+    if (!good) throw new Error('a reset without its time')
+  }
+  return { resets: resets as Memory['resets'] }
+}
+
+function read(p: Paths): Memory {
+  // Nothing remembered only means that a unit is reset once more than it should be.
+  return readState(file(p), parse, (): Memory => ({ resets: {} })).value
+}
+
+/** How long ago each unit's failure was reset by us, in milliseconds. */
+export function resetAges(p: Paths): Record<string, number> {
+  const at = now(p)
+  return Object.fromEntries(Object.entries(read(p).resets).map(([unit, then]) => [unit, elapsedMs(then, at)]))
+}
+
+/** Entries older than this are dropped when one is added, in milliseconds: one day. */
+const KEEP_MS = 86_400_000
+
+export function rememberReset(p: Paths, unit: string): void {
+  const at = now(p)
+  const kept = Object.entries(read(p).resets).filter(([, then]) => elapsedMs(then, at) < KEEP_MS)
+  writeState(file(p), { resets: { ...Object.fromEntries(kept), [unit]: at } })
+}

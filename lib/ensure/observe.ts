@@ -1,0 +1,210 @@
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import type { Config } from '../config.ts'
+import { NetvmError } from '../errors.ts'
+import { run } from '../exec.ts'
+import { EXIT } from '../exit-codes.ts'
+import { isNodeName } from '../names.ts'
+import { nodeEnvPath, type Paths } from '../paths.ts'
+import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry.ts'
+import { parseSpan, parseTimer, show, TIMER_PROPS, type UnitShow } from '../systemd.ts'
+import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
+import { findLegacy } from './legacy.ts'
+import { resetAges } from './memory.ts'
+import { dropIn, queueReady, readOptional, wantedFiles } from './settings.ts'
+import type { NodeLook, Observation, Orphan, UnitLook } from './types.ts'
+
+export interface EnsureContext {
+  readonly p: Paths
+  readonly config: Config
+}
+
+const PROPS = [
+  ...TIMER_PROPS,
+  'NeedDaemonReload',
+  'ActiveEnterTimestampMonotonic',
+  'InactiveExitTimestampMonotonic',
+  'TimeoutStartUSec',
+  'ExecMainCode',
+  'ExecMainStatus',
+  'ExecMainExitTimestampMonotonic',
+  'Listen',
+]
+
+/** The kinds of unit that carry a node's name, as patterns for `systemctl list-units`. */
+const INSTANCES = ['netvm-node@*.target', 'chromebox-watchdog@*.timer', 'chromebox-watchdog@*.service']
+const RUNNING = ['chromebox@*.service', 'cdp-relay@*', 'netvm-netns@*.service', 'netvm-tunnel@*.service']
+
+/** Every unit file the product installs. */
+export const UNIT_FILES = [
+  'netvm-node@.target',
+  'netvm-netns@.service',
+  'netvm-tunnel@.service',
+  'chromebox@.service',
+  'cdp-relay@.socket',
+  'cdp-relay@.service',
+  'chromebox-watchdog@.service',
+  'chromebox-watchdog@.timer',
+  ...LOOPS.flatMap((loop) => [`${loop}.service`, `${loop}.timer`]),
+]
+
+/** CLOCK_MONOTONIC in milliseconds: the clock of systemd's *Monotonic properties. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n)
+}
+
+/**
+ * Looks at everything ensure is responsible for: the registry, the files, systemd.
+ * @param only restricts the look to one node; without it the whole host is looked at
+ * @throws NetvmError (exit 2) when systemd cannot be asked: drift that was not seen is not healed
+ */
+export async function observe(ctx: EnsureContext, only?: string): Promise<Observation> {
+  const { p } = ctx
+  const parsed = readRegistry(p, ctx.config)
+  const active = activeLocalNodes(parsed, hostname()).filter((n) => only === undefined || n.name === only)
+  const known = only === undefined ? await knownInstances(p) : { names: new Set<string>(), active: [] }
+  const units = [
+    ...active.flatMap(({ name }) => [
+      watchdogTimer(name),
+      watchdogService(name),
+      nodeTarget(name),
+      `netvm-netns@${name}.service`,
+      `cdp-relay@${name}.socket`,
+    ]),
+    ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
+  ]
+  const shown = await show(units, PROPS)
+  if (!shown.seen) {
+    throw new NetvmError(`cannot ask systemd: ${shown.why}`, {
+      exitCode: EXIT.UNKNOWN,
+      next: 'systemctl status',
+    })
+  }
+  const looks: Record<string, UnitLook> = {}
+  for (const [name, unit] of Object.entries(shown.value)) looks[name] = unitLook(unit)
+  return {
+    nowMs: monotonicMs(),
+    nodes: active.map((node): NodeLook => {
+      const files = wantedFiles(p, node).map((want) => ({ want, have: readOptional(want.path) }))
+      return { node, files, queueReady: queueReady(p, node.name) }
+    }),
+    orphans: orphans(p, parsed, known),
+    rowErrors: rowErrors(parsed, ctx.config.registry, only),
+    units: looks,
+    missingUnitFiles: UNIT_FILES.filter((name) => !existsSync(join(p.unitDir, name))).map((name) => ({
+      name: join(p.unitDir, name),
+      copy: unitCopy(name),
+    })),
+    legacy: findLegacy(p, active),
+    resetAgoMs: resetAges(p),
+  }
+}
+
+function unitLook(u: UnitShow): UnitLook {
+  const timer = parseTimer(u)
+  const isTimer = u.TimersMonotonic !== undefined || u.NextElapseUSecMonotonic !== undefined
+  const stamp = (key: string) => (Number(u[key] ?? 0) > 0 ? Number(u[key]) / 1000 : undefined)
+  const activeSinceMs = stamp('ActiveEnterTimestampMonotonic')
+  const startedMs = stamp('InactiveExitTimestampMonotonic')
+  const startTimeoutMs = parseSpan(u.TimeoutStartUSec ?? '')
+  const listen = u.Listen?.split('\n').map((line) => line.replace(/ \(\w+\)$/, ''))
+  return {
+    load: u.LoadState ?? '',
+    file: u.UnitFileState ?? '',
+    active: u.ActiveState ?? '',
+    sub: u.SubState ?? '',
+    result: u.Result ?? '',
+    needReload: u.NeedDaemonReload === 'yes',
+    ...(activeSinceMs !== undefined && { activeSinceMs }),
+    ...(startedMs !== undefined && { startedMs }),
+    ...(startTimeoutMs !== undefined && { startTimeoutMs }),
+    // CLD_EXITED of siginfo(2) is 1.
+    ...(u.ExecMainCode !== undefined && {
+      exit: { exited: u.ExecMainCode === '1', status: Number(u.ExecMainStatus) },
+    }),
+    ...(isTimer && { nextMs: timer.nextElapseMs }),
+    ...(isTimer && timer.periodMs !== undefined && { periodMs: timer.periodMs }),
+    ...(isTimer && timer.lastTriggerMs !== undefined && { lastMs: timer.lastTriggerMs }),
+    ...(listen && { listen }),
+  }
+}
+
+interface Known {
+  readonly names: ReadonlySet<string>
+  /** Units with a node's name that systemd has active, or failed. */
+  readonly active: readonly string[]
+}
+
+/** Every node name that the host's units and our files still carry, whatever the registry says. */
+async function knownInstances(p: Paths): Promise<Known> {
+  const argv = ['systemctl', 'list-units', '--plain', '--no-legend', '--no-pager']
+  const states = ['--state=active,activating,reloading,deactivating', '--', ...INSTANCES, ...RUNNING]
+  const listed = await run([...argv, ...states], { deadlineMs: 5000 })
+  const active = listed.stdout
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/)[0] ?? '')
+    .filter((unit) => unit.includes('@'))
+  const linked = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
+  const dropIns = list(p.unitDir).filter((name) => /^(chromebox-watchdog|cdp-relay)@.+\.d$/.test(name))
+  const ours = dropIns.filter((d) => existsSync(join(p.unitDir, d, 'netvm.conf')))
+  const envs = list(p.nodesDir).map((f) => `env@${f}`)
+  const names = [...active, ...linked, ...ours, ...envs].map(
+    (unit) =>
+      /^(?:netvm-node|chromebox-watchdog|chromebox|cdp-relay|netvm-netns|netvm-tunnel|env)@([^.]+)\./.exec(
+        unit,
+      )?.[1],
+  )
+  return { names: new Set(names.filter((n) => n !== undefined && isNodeName(n)) as string[]), active }
+}
+
+function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
+  // A refused row may be anybody's: its node was supervised, and a typo must not end that. When the row
+  // does not even show its name, no name can be said to be gone.
+  const refused = new Set(parsed.errors.map((e) => e.name))
+  const nameless = parsed.errors.some((e) => e.name === undefined)
+  const found: Orphan[] = []
+  for (const name of [...known.names].sort()) {
+    const row = parsed.nodes.find((n) => n.name === name)
+    if (row?.status === 'active' && isLocal(row, hostname())) continue
+    if (refused.has(name) || (row === undefined && nameless)) continue
+    const links = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
+    const files = [
+      nodeEnvPath(p, name),
+      dropIn(p, `cdp-relay@${name}.socket`),
+      dropIn(p, `chromebox-watchdog@${name}.timer`),
+    ]
+    const mine = (unit: string) => unit.replace(/^[^@]*@/, '').replace(/\.[a-z]+$/, '') === name
+    found.push({
+      name,
+      why: row?.status === 'retired' ? 'retired' : 'removed',
+      enabled: links.filter(mine),
+      active: known.active.filter(mine),
+      files: files.filter((f) => existsSync(f)),
+    })
+  }
+  return found.filter((o) => o.enabled.length + o.active.length + o.files.length > 0)
+}
+
+function rowErrors(parsed: ParsedRegistry, path: string, only: string | undefined) {
+  return parsed.errors
+    .filter((e) => only === undefined || e.name === only)
+    .map((e) => ({ scope: e.name ?? 'fleet', text: `${path} line ${e.line}: ${e.reason}` }))
+}
+
+/** The release's own copy of a unit file, which scripts/install puts beside the programs. */
+function unitCopy(name: string): string | undefined {
+  try {
+    return readOptional(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', basename(name)))
+  } catch {
+    return undefined
+  }
+}
+
+function list(dir: string): string[] {
+  try {
+    return readdirSync(dir)
+  } catch {
+    return []
+  }
+}

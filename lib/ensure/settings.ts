@@ -1,0 +1,84 @@
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { deriveNames } from '../names.ts'
+import { renderNodeEnv } from '../node-env.ts'
+import { nodeEnvPath, type Paths } from '../paths.ts'
+import type { Node } from '../types.ts'
+import type { WantedFile } from './types.ts'
+
+/** First elapse of a node's timer after it is armed, in seconds: a browser that boots with it is up by then. */
+const FIRST_ELAPSE_S = 15
+/** The fixed offsets of nodes spread over this many seconds, so that they do not all fire at once. */
+const SPREAD_S = 21
+/** Period of chromebox-watchdog@.timer, in seconds: it stands in the drop-in again (see `timerDropIn`). */
+const PERIOD_S = 120
+
+const HEAD = '# Written by ensure-node-supervision from the row of the registry; do not edit.\n'
+
+/** The row's drop-in of a unit; an operator's override.conf sorts after it and wins. */
+export function dropIn(p: Paths, unit: string): string {
+  return join(p.unitDir, `${unit}.d`, 'netvm.conf')
+}
+
+/** The files that carry a row to the node's units. */
+export function wantedFiles(p: Paths, node: Node): WantedFile[] {
+  const names = deriveNames(node.name)
+  return [
+    { path: nodeEnvPath(p, node.name), text: renderNodeEnv(node, names), what: 'settings' },
+    {
+      path: dropIn(p, `cdp-relay@${node.name}.socket`),
+      text: `${HEAD}[Socket]\nListenStream=\nListenStream=${node.peer}:${node.cdpPort}\n`,
+      what: 'relay address',
+    },
+    {
+      path: dropIn(p, `chromebox-watchdog@${node.name}.timer`),
+      text: timerDropIn(FIRST_ELAPSE_S + (names.octet % SPREAD_S)),
+      what: 'timer offset',
+    },
+  ]
+}
+
+function timerDropIn(firstElapseS: number): string {
+  return `${HEAD}[Timer]
+# An empty assignment forgets every elapse of the template, so the period stands here again.
+OnActiveSec=
+OnActiveSec=${firstElapseS}s
+OnUnitActiveSec=${PERIOD_S}s
+`
+}
+
+export function readOptional(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+const SLOTS = ['slot-0.lock', 'slot-1.lock'] as const
+const QUEUE_MODE = 0o2775
+const SLOT_MODE = 0o660
+
+/** Whether the node's CDP queue is there for the group that shares it. */
+export function queueReady(p: Paths, node: string): boolean {
+  const dir = join(p.queue, node)
+  const mode = (path: string) => (existsSync(path) ? statSync(path).mode & 0o7777 : undefined)
+  return mode(dir) === QUEUE_MODE && SLOTS.every((slot) => mode(join(dir, slot)) === SLOT_MODE)
+}
+
+/**
+ * Makes the node's CDP queue: a directory and two slots that are never unlinked. The group comes from the
+ * set-group-ID bit of the directory above, which tmpfiles gives to `netvm`.
+ */
+export function makeQueue(p: Paths, node: string): void {
+  const dir = join(p.queue, node)
+  mkdirSync(dir, { recursive: true })
+  // chmod, because mkdir and open are subject to the umask of whoever runs us.
+  chmodSync(dir, QUEUE_MODE)
+  for (const slot of SLOTS) {
+    closeSync(openSync(join(dir, slot), 'a', SLOT_MODE))
+    chmodSync(join(dir, slot), SLOT_MODE)
+  }
+}

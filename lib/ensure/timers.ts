@@ -1,0 +1,153 @@
+/** What is wrong with a timer or with the service it fires. Pure. */
+import { EXIT } from '../exit-codes.ts'
+import type { Finding, UnitLook } from './types.ts'
+
+/** A timer that has not fired for this many periods is dead, whatever systemd says of it. */
+const STALE_PERIODS = 3
+/** An elapse further away than this many periods is not the timer's own (a clock that once was far ahead). */
+const FAR_PERIODS = 2
+/** Slack of every limit, in milliseconds: accuracy of the timer, the run itself, a loaded machine. */
+const SLACK_MS = 15_000
+/** A unit that fails again within this time of our reset is told and left alone. */
+const RESET_AGAIN_MS = 3_600_000
+
+/** Whole seconds or minutes for people. */
+function span(ms: number): string {
+  return ms < 120_000 ? `${Math.round(ms / 1000)}s` : `${Math.round(ms / 60_000)}min`
+}
+
+/**
+ * The first thing that keeps a timer from firing, or nothing. One finding at most: re-arming mends what
+ * comes after it too.
+ */
+export function timerFinding(
+  scope: string,
+  unit: string,
+  look: UnitLook | undefined,
+  nowMs: number,
+): Finding | undefined {
+  const finding = (
+    code: string,
+    says: string,
+    verbs: ('enable' | 'restart' | 'reset-failed')[],
+  ): Finding => ({
+    scope,
+    code,
+    says: `${unit} ${says}`,
+    actions: verbs.map((kind) => ({ kind, unit })),
+    did: verbs.includes('enable') ? 'enabled and armed' : 'armed again',
+  })
+  if (look === undefined || look.load === 'not-found') {
+    const next = 'run scripts/install of the release again'
+    return { ...finding('timer-missing', 'has no unit file', []), next }
+  }
+  if (look.load === 'masked' || look.file.startsWith('masked')) {
+    // Somebody's decision, and a louder one than "disabled": reported, never undone.
+    return { ...finding('timer-masked', 'is masked by hand', []), next: `systemctl unmask ${unit}` }
+  }
+  if (look.load !== 'loaded') {
+    return {
+      ...finding('timer-bad', `cannot be loaded (${look.load})`, []),
+      next: `systemd-analyze verify ${unit}`,
+    }
+  }
+  const enabled = look.file === 'enabled'
+  if (!enabled && look.active !== 'active') {
+    return finding('timer-missing', 'is neither enabled nor started', ['enable', 'restart'])
+  }
+  if (!enabled) return finding('timer-disabled', `is ${look.file || 'not enabled'}`, ['enable'])
+  if (look.active === 'failed') {
+    return finding('timer-failed', `failed (${look.result})`, ['reset-failed', 'restart'])
+  }
+  if (look.active !== 'active') return finding('timer-stopped', 'is enabled but not started', ['restart'])
+  return notFiring(look, nowMs, finding)
+}
+
+function notFiring(
+  look: UnitLook,
+  nowMs: number,
+  finding: (code: string, says: string, verbs: ['restart']) => Finding,
+): Finding | undefined {
+  // While its service runs a timer has no next elapse, and that is well.
+  if (look.sub === 'running') return undefined
+  const { periodMs, nextMs = Number.POSITIVE_INFINITY } = look
+  if (look.sub !== 'waiting') {
+    return finding('timer-never', `is ${look.sub}: it never elapses again`, ['restart'])
+  }
+  if (nextMs === Number.POSITIVE_INFINITY) {
+    return finding('timer-infinite', 'is waiting without a next elapse', ['restart'])
+  }
+  if (periodMs === undefined || periodMs === Number.POSITIVE_INFINITY) {
+    return finding('timer-once', 'has no OnUnitActiveSec: it fires once and never again', ['restart'])
+  }
+  if (nextMs - nowMs > FAR_PERIODS * periodMs + SLACK_MS) {
+    return finding('timer-far', `is due only in ${span(nextMs - nowMs)}`, ['restart'])
+  }
+  const since = Math.max(look.lastMs ?? 0, look.activeSinceMs ?? 0)
+  if (nowMs - since > STALE_PERIODS * periodMs + SLACK_MS) {
+    const says =
+      look.lastMs === undefined
+        ? `never triggered in ${span(nowMs - since)}`
+        : `last triggered ${span(nowMs - look.lastMs)} ago`
+    return finding('timer-stale', `${says}, its period is ${span(periodMs)}`, ['restart'])
+  }
+  return undefined
+}
+
+/** What is wrong with the service behind a timer. Its verdicts (exit 1 and 2) are not: they are its work. */
+export function serviceFinding(
+  scope: string,
+  unit: string,
+  look: UnitLook | undefined,
+  nowMs: number,
+  resetAgoMs: number | undefined,
+): Finding | undefined {
+  if (look === undefined || look.load === 'not-found') {
+    return {
+      scope,
+      code: 'service-missing',
+      says: `${unit} has no unit file`,
+      actions: [],
+      did: '',
+      next: 'run scripts/install of the release again',
+    }
+  }
+  if (look.load === 'masked') {
+    const says = `${unit} is masked by hand`
+    return { scope, code: 'service-masked', says, actions: [], did: '', next: `systemctl unmask ${unit}` }
+  }
+  if (look.active === 'activating' && look.startedMs !== undefined) {
+    const limit = Math.min(look.startTimeoutMs ?? Number.POSITIVE_INFINITY, look.periodMs ?? 300_000)
+    const age = nowMs - look.startedMs
+    if (age <= limit + SLACK_MS) return undefined
+    return {
+      scope,
+      code: 'activating-too-long',
+      says: `${unit} has been activating for ${span(age)} and blocks the runs after it`,
+      actions: [{ kind: 'stop', unit }],
+      did: 'stopped',
+    }
+  }
+  if (look.active !== 'failed' || isVerdict(look)) return undefined
+  const limit = look.result === 'start-limit-hit'
+  const code = limit ? 'start-limit-hit' : 'unit-failed'
+  const says = `${unit} failed (${look.result}${look.exit?.exited ? ` ${look.exit.status}` : ''})`
+  const next = `journalctl -u ${unit} -n 30`
+  if (resetAgoMs !== undefined && resetAgoMs < RESET_AGAIN_MS) {
+    const again = `${says}, again after a reset ${span(resetAgoMs)} ago`
+    return { scope, code, says: again, actions: [], did: '', next, page: true }
+  }
+  return {
+    scope,
+    code,
+    says,
+    actions: [{ kind: 'reset-failed', unit }],
+    did: `reset; ${next} says why`,
+    page: limit,
+  }
+}
+
+function isVerdict(look: UnitLook): boolean {
+  if (look.result !== 'exit-code' || !look.exit?.exited) return false
+  return look.exit.status === EXIT.UNHEALTHY || look.exit.status === EXIT.UNKNOWN
+}

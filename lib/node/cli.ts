@@ -1,0 +1,97 @@
+import { requireRoot } from '../cli.ts'
+import { loadConfig } from '../config.ts'
+import { parsePort } from '../ensure/row.ts'
+import { UsageError } from '../errors.ts'
+import type { ExitCode } from '../exit-codes.ts'
+import { deriveNames } from '../names.ts'
+import type { Paths } from '../paths.ts'
+import { readRegistry } from '../registry.ts'
+import { clean } from '../text.ts'
+import type { Node } from '../types.ts'
+
+/** One line of progress; parts are words like `netns`, `browser`, `relay`. */
+function say(part: string, text: string): void {
+  console.log(`${part}: ${clean(text, 400)}`)
+}
+
+/** A commander program whose mistakes come out as our own errors, with exit code 64. */
+export async function program(name: string, description: string) {
+  const { Command } = await import('commander')
+  const command = new Command(name).description(description).showHelpAfterError(false)
+  command.configureOutput({ writeErr: () => {} }).exitOverride((error) => {
+    if (error.exitCode === 0) process.exit(0)
+    throw new UsageError(error.message.replace(/^error: /, ''), `${name} --help`)
+  })
+  return command
+}
+
+export async function upCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
+  const command = await program(
+    'netvm-node-up',
+    'Makes a node: row, settings, network, browser, relay, timers.',
+  )
+  command
+    .argument('<node>', 'name of the node')
+    .option('--title <text>', 'text that the title of the chat page holds')
+    .option('--url <url>', 'the chat page')
+    .option(
+      '--port <port>',
+      'DevTools port of a new row (default: CDP_PORT_OVERRIDE, or derived from the name)',
+    )
+    .option('--api <check>', 'path or URL that the API check fetches')
+  command.parse(argv, { from: 'user' })
+  const [name = ''] = command.args
+  const { title, url, api, port } = command.opts<Record<string, string | undefined>>()
+  requireRoot('netvm-node-up')
+  const config = loadConfig(p)
+  const { nodeUp } = await import('./up.ts')
+  const row = { title, url, api, port: port === undefined ? undefined : parsePort(port, '--port') }
+  return nodeUp({ p, config, say }, name, row)
+}
+
+export async function downCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
+  const command = await program(
+    'netvm-node-down',
+    'Takes a node down and retires its row; keeps its profile.',
+  )
+  command.argument('<node>', 'name of the node')
+  command.parse(argv, { from: 'user' })
+  requireRoot('netvm-node-down')
+  const { nodeDown } = await import('./down.ts')
+  return nodeDown({ p, config: loadConfig(p), say }, command.args[0] ?? '')
+}
+
+/**
+ * `netvm-names`: names and addresses of a node in lines that are safe to `eval`: every value is made of
+ * letters, digits, dots, slashes and dashes. What a row pins wins over what the name gives.
+ */
+export async function namesCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
+  const command = await program('netvm-names', 'Prints the names and addresses of a node, safe to eval.')
+  command.argument('<node>', 'name of the node')
+  command.parse(argv, { from: 'user' })
+  const [node = ''] = command.args
+  const names = deriveNames(node)
+  const row = rowOf(p, node)
+  const dot = (row?.gw ?? '').lastIndexOf('.')
+  const sub = row && `${row.gw.slice(0, dot)}.${Number(row.gw.slice(dot + 1)) & ~3}/30`
+  const values = {
+    NETNS: names.netns,
+    WG: names.wg,
+    VETH: names.veth,
+    VPEER: names.vpeer,
+    SUB: sub ?? names.sub,
+    GW: row?.gw ?? names.gw,
+    PEER_IP: row?.peer ?? names.peer,
+    CDP_PORT: row?.cdpPort ?? names.port,
+  }
+  return Object.entries(values).map(([key, value]) => `${key}=${value}`)
+}
+
+/** The node's row, where there is a registry that can be read; a name has names without one. */
+function rowOf(p: Paths, node: string): Node | undefined {
+  try {
+    return readRegistry(p, loadConfig(p)).nodes.find((n) => n.name === node)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,175 @@
+import { existsSync, rmSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { dropIn } from '../ensure/settings.ts'
+import { NetvmError, UsageError } from '../errors.ts'
+import { describe, run } from '../exec.ts'
+import { EXIT, type ExitCode } from '../exit-codes.ts'
+import { withLock } from '../lock.ts'
+import { assertNodeName, deriveNames } from '../names.ts'
+import { nodeEnvPath, type Paths, profileDir } from '../paths.ts'
+import { profileLeftovers } from '../proc.ts'
+import { findNode, isLocal, readRegistry, setCell } from '../registry.ts'
+import { daemonReload, show } from '../systemd.ts'
+import type { Supervisor } from '../types.ts'
+import { networkOf } from './netns-command.ts'
+import type { NetworkWant } from './netns-plan.ts'
+import { inhabitants, networkDown } from './netns-setup.ts'
+import { resolvPath } from './resolv.ts'
+
+/** How long to wait for a supervisor that works on the node, in milliseconds. */
+const LOCK_WAIT_MS = 120_000
+/** Deadline of one systemctl call in milliseconds: a browser may take its TimeoutStopSec of 15 s. */
+const JOB_MS = 60_000
+/** From TERM to KILL for what was left in the namespace, in milliseconds. */
+const KILL_AFTER_MS = 2000
+
+export interface DownContext {
+  readonly p: Paths
+  readonly config: Config
+  readonly say: (part: string, text: string) => void
+}
+
+/**
+ * `netvm-node-down`: the row first, so that nothing brings back what is taken down; then supervision, the
+ * browser, relay, tunnel and namespace; then the files. The profile and the tunnel's keys stay.
+ */
+export function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
+  assertNodeName(name)
+  const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
+  return withLock(ctx.p, `node-${name}`, 'taking the node down', opts, async () => {
+    const want = networkOf(ctx.p, name) ?? { ...deriveNames(name), node: name }
+    await retireRow(ctx, name, want)
+    await stopUnits(ctx, name)
+    await emptyNamespace(ctx, want)
+    for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
+    await removeFiles(ctx, name, want)
+    const left = await leftovers(ctx.p, name, want)
+    for (const line of left) ctx.say('LEFT', line)
+    const profile = profileDir(ctx.p, name)
+    if (existsSync(profile)) ctx.say('kept', `the browser's profile ${profile}`)
+    const conf = join(ctx.p.wireguardDir, `${name}.conf`)
+    if (existsSync(conf)) ctx.say('kept', `the tunnel's keys ${conf}`)
+    return left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
+  })
+}
+
+async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+  const parsed = readRegistry(ctx.p, ctx.config)
+  const row = parsed.nodes.find((n) => n.name === name)
+  if (row === undefined) {
+    // Without a row there may still be something to clear away; without either it is a typo.
+    const there = [nodeEnvPath(ctx.p, name), `/run/netns/${want.netns}`, `/sys/class/net/${want.veth}`]
+    if (!there.some((path) => existsSync(path))) findNode(parsed, name)
+    return ctx.say('row', `none in ${ctx.config.registry}`)
+  }
+  if (!isLocal(row, hostname())) {
+    throw new UsageError(`node ${name} belongs to host ${row.host} (${ctx.config.registry} line ${row.line})`)
+  }
+  if (await setCell(ctx.config.registry, name, 'status', 'retired')) {
+    ctx.say('row', `${ctx.config.registry} line ${row.line} set retired`)
+  }
+}
+
+/** Every unit of a node, in the order of stopping: supervision first, the namespace last. */
+function unitsOf(name: string): string[] {
+  return [
+    `netvm-node@${name}.target`,
+    `chromebox-watchdog@${name}.timer`,
+    `chromebox@${name}.service`,
+    `cdp-relay@${name}.socket`,
+    `cdp-relay@${name}.service`,
+    `netvm-tunnel@${name}.service`,
+    // The browser's end has started it once more; it finds a retired row.
+    `chromebox-watchdog@${name}.service`,
+    `netvm-netns@${name}.service`,
+  ]
+}
+
+async function stopUnits(ctx: DownContext, name: string): Promise<void> {
+  const units = unitsOf(name)
+  const [target = '', timer = '', browser = ''] = units
+  const running = (await states(units)).filter(([, state]) => state !== 'inactive').map(([unit]) => unit)
+  await systemctl(['disable'], [target, timer])
+  await systemctl(['stop'], [target, timer])
+  await systemctl(['stop'], [browser])
+  await systemctl(['stop'], units.slice(3))
+  await systemctl(['reset-failed'], units, true)
+  if (running.length > 0) ctx.say('units', `stopped ${running.join(' ')}`)
+}
+
+/** Whatever else somebody runs in the namespace would keep it alive without a name. */
+async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void> {
+  const gone = Date.now() + KILL_AFTER_MS
+  const told = new Set<number>()
+  for (;;) {
+    const left = (await inhabitants(ctx.p, want)).filter(({ pid }) => pid !== process.pid)
+    if (left.length === 0) return
+    for (const { pid, comm } of left) {
+      if (!told.has(pid)) ctx.say('netns', `ending pid ${pid} (${comm}), which runs in ${want.netns}`)
+      const late = Date.now() > gone
+      if (!told.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
+      told.add(pid)
+    }
+    // A process that even KILL does not end is told as left over.
+    if (Date.now() > gone + KILL_AFTER_MS) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It ended meanwhile.
+  }
+}
+
+async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+  const { p } = ctx
+  const dropIns = [`cdp-relay@${name}.socket`, `chromebox-watchdog@${name}.timer`].map((u) => dropIn(p, u))
+  const hadDropIns = dropIns.some((path) => existsSync(path))
+  const receipts: Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
+  const files = [
+    nodeEnvPath(p, name),
+    ...receipts.map((s) => join(p.receipts, s, `${name}.json`)),
+    ...dropIns,
+  ]
+  for (const path of files) rmSync(path, { force: true })
+  for (const path of dropIns) {
+    // An operator's own drop-ins beside ours stay.
+    await run(['rmdir', '--ignore-fail-on-non-empty', join(path, '..')], { deadlineMs: 2000 })
+  }
+  rmSync(join(p.queue, name), { recursive: true, force: true })
+  rmSync(join(resolvPath(p, want.netns), '..'), { recursive: true, force: true })
+  if (hadDropIns) await daemonReload()
+}
+
+async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<string[]> {
+  const active = (await states(unitsOf(name))).filter(([, state]) => state !== 'inactive')
+  const profile = profileLeftovers(p, { profileDir: profileDir(p, name) })
+  return [
+    ...active.map(([unit, state]) => `${unit} is ${state}; next: systemctl stop ${unit}`),
+    ...(profile.seen ? profile.value : []).map(
+      ({ pid, comm }) => `pid ${pid} (${comm}) still has the profile open; next: kill ${pid}`,
+    ),
+    ...(existsSync(`/sys/class/net/${want.veth}`) ? [`${want.veth}; next: ip link del ${want.veth}`] : []),
+    ...(existsSync(join(p.netnsDir, want.netns)) ? [`${want.netns}; next: ip netns del ${want.netns}`] : []),
+  ]
+}
+
+async function states(units: readonly string[]): Promise<[string, string][]> {
+  const shown = await show(units, ['ActiveState'])
+  if (!shown.seen) throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN })
+  return units.map((unit) => [unit, shown.value[unit]?.ActiveState ?? 'inactive'])
+}
+
+async function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
+  const result = await run(['systemctl', '--quiet', '--no-ask-password', ...verb, '--', ...units], {
+    deadlineMs: JOB_MS,
+  })
+  // "not loaded" is what we want of a unit that is to be gone.
+  if (result.code === 0 || tolerant || /not loaded|does not exist/.test(result.stderr)) return
+  throw new NetvmError(describe(result, JOB_MS), { next: `systemctl status ${units[0]}` })
+}

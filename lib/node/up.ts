@@ -1,0 +1,162 @@
+import { findMain } from '../browser/look.ts'
+import type { Config } from '../config.ts'
+import { ensure } from '../ensure/ensure.ts'
+import type { RowOptions } from '../ensure/row.ts'
+import { NetvmError } from '../errors.ts'
+import { describe, run } from '../exec.ts'
+import { EXIT, type ExitCode } from '../exit-codes.ts'
+import { listenersIn } from '../listener.ts'
+import { withLock } from '../lock.ts'
+import { assertNodeName } from '../names.ts'
+import { lookNetns } from '../netns.ts'
+import type { Paths } from '../paths.ts'
+import { readArgv } from '../proc.ts'
+import { show } from '../systemd.ts'
+import { tunnelConfigured } from '../tunnel/configured.ts'
+import type { Node } from '../types.ts'
+import { networkOf } from './netns-command.ts'
+import { netnsFile } from './netns-look.ts'
+import { networkUp } from './netns-setup.ts'
+import { releaseNode } from './release.ts'
+import { type Part, verifyNode } from './verify.ts'
+
+/** How long to wait for a supervisor that works on the node, in milliseconds: its run ends within its unit's 110 s. */
+const LOCK_WAIT_MS = 120_000
+/** Deadline of a systemctl call in milliseconds: a browser's stop (15 s) and start together. */
+const JOB_MS = 60_000
+
+export interface UpContext {
+  readonly p: Paths
+  readonly config: Config
+  /** Prints one line of progress: what part of the node, what was done or seen. */
+  readonly say: (part: string, text: string) => void
+}
+
+/**
+ * `netvm-node-up`: row and unit settings, then whatever is missing is started, then everything is looked at,
+ * then the timers are armed. It goes by what is really there: units stay active over a namespace that was
+ * taken away.
+ */
+export function nodeUp(ctx: UpContext, name: string, row: Omit<RowOptions, 'add'>): Promise<ExitCode> {
+  assertNodeName(name)
+  const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
+  return withLock(ctx.p, `node-${name}`, 'bringing the node up', opts, async () => {
+    const by = 'netvm-node-up'
+    const settings = await ensure(ctx, { node: name, row: { ...row, add: true }, by, stage: 'settings' })
+    for (const line of settings.did) ctx.say('settings', line.slice(name.length + 2))
+    const { node } = settings
+    if (node === undefined) throw new Error('ensure gave no row')
+    const released = releaseNode(ctx.p, ctx.config, name)
+    if (released) ctx.say('watchdog', released)
+    await network(ctx, node)
+    await startMissing(ctx, node)
+    const parts = await verifyNode(ctx, node)
+    for (const part of parts) ctx.say(part.part, partText(part))
+    const armed = await ensure(ctx, { node: name, by })
+    for (const line of armed.did) ctx.say('timers', line.slice(name.length + 2))
+    for (const line of armed.left) ctx.say('left', line)
+    await systemctl(['start', '--no-block'], [`netvm-node@${name}.target`])
+    return parts.every((part) => part.ok) && armed.left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
+  })
+}
+
+function partText(part: Part): string {
+  if (part.ok) return part.text
+  return `NOT OK: ${part.text}${part.next === undefined ? '' : `; next: ${part.next}`}`
+}
+
+async function network(ctx: UpContext, node: Node): Promise<void> {
+  const unit = `netvm-netns@${node.name}.service`
+  const active = (await states([unit]))[unit]?.ActiveState === 'active'
+  const file = netnsFile(ctx.p, node.netns)
+  if (active && file === 'absent') {
+    ctx.say('netns', `${node.netns} was taken away: stopping what still runs in it`)
+    await systemctl(['stop'], dependants(node.name))
+    await systemctl(['restart'], [unit])
+    ctx.say('netns', `${node.netns} made again`)
+    return
+  }
+  if (!active) {
+    await systemctl(['reset-failed'], [unit], true)
+    await systemctl(['start'], [unit]).catch((error) => {
+      // The unit's own words are better than "job failed".
+      if (file !== 'not-a-namespace') throw error
+      const next = `rm /run/netns/${node.netns} && netvm-node-up ${node.name}`
+      throw new NetvmError(`/run/netns/${node.netns} is a plain file, not a namespace`, { next })
+    })
+    ctx.say('netns', `${node.netns} made`)
+    return
+  }
+  const want = networkOf(ctx.p, node.name)
+  const did = want === undefined ? [] : await networkUp(ctx.p, want)
+  for (const line of did) ctx.say('netns', line)
+  if (did.length === 0) ctx.say('netns', `${node.netns} is there`)
+}
+
+function dependants(name: string): string[] {
+  return [
+    `chromebox@${name}.service`,
+    `cdp-relay@${name}.socket`,
+    `cdp-relay@${name}.service`,
+    `netvm-tunnel@${name}.service`,
+  ]
+}
+
+async function startMissing(ctx: UpContext, node: Node): Promise<void> {
+  const [browser = '', socket = '', , tunnel = ''] = dependants(node.name)
+  const seen = await states([browser, socket, tunnel])
+  const running = (unit: string) => seen[unit]?.ActiveState === 'active'
+  const restart: string[] = []
+  const staleBrowser = running(browser) ? browserIsStale(ctx.p, node) : undefined
+  if (staleBrowser) {
+    ctx.say('browser', `restarting it: ${staleBrowser}`)
+    restart.push(browser)
+  }
+  if (running(socket) && !relayIsBound(ctx.p, node)) {
+    ctx.say('relay', `binding it anew: nothing listens on ${node.peer}:${node.cdpPort}`)
+    restart.push(socket)
+  }
+  const wanted = [browser, socket, ...(tunnelConfigured(ctx.p, node.name) ? [tunnel] : [])]
+  const start = wanted.filter((unit) => !running(unit))
+  // A start limit or an old failure must not stop a person from starting it.
+  await systemctl(['reset-failed'], [...start, ...restart], true)
+  // A tunnel that does not come up is told by its own check, and the browser is wanted all the same.
+  if (start.includes(tunnel)) await systemctl(['start'], [tunnel], true)
+  await systemctl(['restart'], restart)
+  await systemctl(
+    ['start'],
+    start.filter((unit) => unit !== tunnel),
+  )
+}
+
+/** Why the running browser is not the one that the row asks for, or nothing. */
+function browserIsStale(p: Paths, node: Node): string | undefined {
+  const netns = lookNetns(p, node.netns)
+  const found = findMain(p, node, netns.seen ? netns.value.inode : undefined)
+  if (!found.process.seen) return undefined
+  const main = found.process.value
+  if (main === undefined) return found.elsewhere.length > 0 ? 'it runs in another namespace' : undefined
+  const port = `--remote-debugging-port=${node.cdpPort}`
+  return readArgv(p.proc, main.pid).includes(port) ? undefined : `its port is not ${node.cdpPort}`
+}
+
+/** A socket unit stays active over the socket of a namespace that is gone. Not seen counts as bound. */
+function relayIsBound(p: Paths, node: Node): boolean {
+  const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
+  return !listeners.seen || listeners.value.length > 0
+}
+
+async function states(units: readonly string[]) {
+  const shown = await show(units, ['ActiveState'])
+  if (!shown.seen) throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN })
+  return shown.value
+}
+
+async function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
+  if (units.length === 0) return
+  const argv = ['systemctl', '--quiet', '--no-ask-password', ...verb, '--', ...units]
+  const result = await run(argv, { deadlineMs: JOB_MS })
+  if (result.code === 0 || tolerant) return
+  const next = `journalctl -u ${units[0]} -n 30`
+  throw new NetvmError(describe(result, JOB_MS), { exitCode: EXIT.UNHEALTHY, next })
+}
