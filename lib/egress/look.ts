@@ -56,7 +56,12 @@ async function lookUnit(node: string): Promise<NonNullable<EgressFacts['unit']>>
   if (!shown.seen) return shown
   const unit = shown.value[name] ?? {}
   const active = unit.ActiveState ?? 'unknown'
-  return { seen: true, value: { active, detail: active === 'active' ? '' : howItEnded(unit).detail } }
+  const ended = howItEnded(unit)
+  // systemd forgets a unit that ended cleanly, so "never ran" says nothing here.
+  return {
+    seen: true,
+    value: { active, detail: active === 'active' || ended.how === 'unknown' ? '' : ended.detail },
+  }
 }
 
 type ConfLook = { readonly conf?: TunnelConf; readonly problem?: string }

@@ -13,6 +13,8 @@ const GONE_DEADLINE_MS = 3_000
 /** The same second, and some, until it has seen that its interface is up in another namespace. */
 const READY_DEADLINE_MS = 5_000
 const POLL_MS = 20
+/** Shorter: a start is what a node without egress waits for, and a poll is one connect(2). */
+const START_POLL_MS = 2
 /** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
 
@@ -25,8 +27,7 @@ export function uapiSocket(p: Paths, wg: string): string {
 
 /**
  * Makes the interface in the namespace this process is in (the host's), so that its UDP socket stays there when the
- * interface moves. The kernel's WireGuard where there is one, else wireguard-go, which daemonises: the process stays in
- * our control group and ends when its interface is deleted.
+ * interface moves. The kernel's WireGuard where there is one, else wireguard-go, which ends when its interface is deleted.
  */
 export async function createInterface(p: Paths, wg: string): Promise<Engine> {
   const added = await run(['ip', 'link', 'add', 'dev', wg, 'type', 'wireguard'], {
@@ -36,7 +37,7 @@ export async function createInterface(p: Paths, wg: string): Promise<Engine> {
   // "Unknown device type" (no module), "Operation not supported" (no module loader): anything else is a real failure.
   if (!/unknown device type|not supported/i.test(added.stderr)) throw new NetvmError(describe(added))
   await untilSocketFree(p, wg)
-  await startWireguardGo(wg)
+  await startWireguardGo(p, wg)
   return 'wireguard-go'
 }
 
@@ -134,35 +135,40 @@ function askUapi(path: string): Promise<string | undefined> {
 }
 
 /**
- * Starts wireguard-go and waits until it has daemonised, which is when the interface exists. Its daemon keeps its
- * standard streams open for ever, so they are never our pipes: the journal under systemd, else nothing.
+ * Starts wireguard-go and waits until its interface and its socket are there. It stays when we exit, in our control
+ * group. Its standard streams are open for ever, so they are never our pipes: the journal under systemd, else nothing.
  */
-function startWireguardGo(wg: string): Promise<void> {
+async function startWireguardGo(p: Paths, wg: string): Promise<void> {
   const out = process.env.JOURNAL_STREAM === undefined ? 'ignore' : 'inherit'
-  return new Promise((resolve, reject) => {
-    const child = spawn('wireguard-go', [wg], {
-      // Its own session: a signal for our terminal's foreground group must not reach the daemon.
-      detached: true,
-      stdio: ['ignore', out, out],
-      env: { PATH: process.env.PATH, LOG_LEVEL: 'error' },
-    })
-    const timer = setTimeout(() => child.kill('SIGKILL'), TOOL_DEADLINE_MS)
-    child.on('error', (err: NodeJS.ErrnoException) => {
-      clearTimeout(timer)
-      const missing = err.code === 'ENOENT'
-      const what = missing
-        ? 'this kernel has no WireGuard and wireguard-go is missing'
-        : `wireguard-go: ${err.message}`
-      reject(new NetvmError(what, missing ? { next: 'apt-get install wireguard-go' } : {}))
-    })
-    child.on('exit', (code, signal) => {
-      clearTimeout(timer)
-      if (code === 0) return resolve()
-      reject(
-        new NetvmError(`wireguard-go could not make ${wg} (${signal ?? `exit ${code}`})`, {
-          next: 'ls -l /dev/net/tun',
-        }),
-      )
+  const child = spawn('wireguard-go', [wg], {
+    // Its own session: a signal for our terminal's foreground group must not reach it.
+    detached: true,
+    stdio: ['ignore', out, out],
+    // Foreground, because its own daemonising prints nine lines of advice at every start.
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'error', WG_PROCESS_FOREGROUND: '1' },
+  })
+  let failure: NetvmError | undefined
+  child.on('error', (err: NodeJS.ErrnoException) => {
+    const missing = err.code === 'ENOENT'
+    const what = missing
+      ? 'this kernel has no WireGuard and wireguard-go is missing'
+      : `wireguard-go: ${err.message}`
+    failure = new NetvmError(what, missing ? { next: 'apt-get install wireguard-go' } : {})
+  })
+  child.on('exit', (code, signal) => {
+    failure ??= new NetvmError(`wireguard-go could not make ${wg} (${signal ?? `exit ${code}`})`, {
+      next: 'ls -l /dev/net/tun',
     })
   })
+  const end = performance.now() + TOOL_DEADLINE_MS
+  while ((await askUapi(uapiSocket(p, wg))) === undefined) {
+    if (failure !== undefined) throw failure
+    if (performance.now() > end) {
+      child.kill('SIGKILL')
+      throw new NetvmError(`wireguard-go did not make ${wg} in ${TOOL_DEADLINE_MS} ms`)
+    }
+    await new Promise((resolve) => setTimeout(resolve, START_POLL_MS))
+  }
+  child.removeAllListeners()
+  child.unref()
 }

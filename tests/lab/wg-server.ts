@@ -131,8 +131,8 @@ Endpoint = wg.lab:${PORT}
     },
     cut() {
       const chain = (hook: string, port: string): string =>
-        `chain ${hook} { type filter hook ${hook} priority 0; udp ${port} ${PORT} drop; }`
-      const rules = `table inet cut { ${chain('input', 'dport')} ${chain('output', 'sport')} }`
+        `chain ${hook} {\ntype filter hook ${hook} priority 0\nudp ${port} ${PORT} drop\n}\n`
+      const rules = `table inet cut {\n${chain('input', 'dport')}${chain('output', 'sport')}}\n`
       ok(['ip', 'netns', 'exec', NET, 'nft', '-f', '-'], { input: rules })
     },
     mend: () => void inside('nft', 'delete', 'table', 'inet', 'cut'),
