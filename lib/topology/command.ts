@@ -1,0 +1,48 @@
+import { hostname } from 'node:os'
+import { loadConfig } from '../config.ts'
+import { UsageError } from '../errors.ts'
+import { EXIT, type ExitCode } from '../exit-codes.ts'
+import type { Paths } from '../paths.ts'
+import { isLocal, readRegistry } from '../registry.ts'
+import { judgeTopology } from './judge.ts'
+import { observeTopology } from './observe.ts'
+import type { Topology } from './types.ts'
+
+const HELP = `Usage: netvm-topology [--json]
+The fleet of this host as it is, by connectivity, and what does not belong, with the command that removes it.
+Exit status: 0 clean, 1 something is broken or does not belong, 2 not everything could be looked at.`
+
+/** `netvm-topology [--json]`. Changes nothing. @throws ConfigError, UsageError */
+export async function topologyCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
+  if (argv.includes('--help') || argv.includes('-h')) {
+    console.log(HELP)
+    return EXIT.OK
+  }
+  const odd = argv.find((arg) => arg !== '--json')
+  if (odd !== undefined)
+    throw new UsageError(`netvm-topology does not take ${JSON.stringify(odd)}`, 'netvm-topology --help')
+  const config = loadConfig(p)
+  const registry = readRegistry(p, config)
+  const host = hostname()
+  const topology = judgeTopology(await observeTopology(p, config, registry, host), (row) =>
+    isLocal(row, host),
+  )
+  const exit = topologyExit(topology)
+  if (argv.length > 0) {
+    console.log(JSON.stringify({ version: 1, exit, ...topology, refused: registry.errors }, null, 2))
+    return exit
+  }
+  const [{ printTopology }, { style }] = await Promise.all([import('./print.ts'), import('../cli.ts')])
+  for (const line of printTopology(topology, await style())) console.log(line)
+  for (const { line, name, reason } of registry.errors) {
+    console.log(`registry line ${line}${name === undefined ? '' : ` (${name})`} refused: ${reason}`)
+  }
+  return exit
+}
+
+/** What is known to be wrong weighs more than what could not be seen. */
+export function topologyExit(t: Pick<Topology, 'nodes' | 'strays' | 'blind'>): ExitCode {
+  const marks = t.nodes.flatMap((n) => n.parts)
+  if (t.strays.length > 0 || marks.some((m) => m.state === 'fail')) return EXIT.UNHEALTHY
+  return t.blind.length > 0 || marks.some((m) => m.state === 'unknown') ? EXIT.UNKNOWN : EXIT.OK
+}

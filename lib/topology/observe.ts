@@ -1,0 +1,154 @@
+import { mapBounded } from '../bounded.ts'
+import type { Config } from '../config.ts'
+import { run } from '../exec.ts'
+import { ifNames } from '../names.ts'
+import { inNetns, lookInterfaces, lookNetns, parseInterfaces } from '../netns.ts'
+import type { Paths } from '../paths.ts'
+import { canSeeAll, listPids, netnsInode, readArgv } from '../proc.ts'
+import { isLocal, type ParsedRegistry } from '../registry.ts'
+import { askInside, askRelay } from '../supervisors/cdp-relay-watchdog/look.ts'
+import { parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
+import { clean } from '../text.ts'
+import { tunnelConfigured } from '../tunnel/configured.ts'
+import type { Look, Node } from '../types.ts'
+import { describeProcess, listenersEverywhere, namespaceNames, ownersOf } from './listeners.ts'
+import type {
+  BrowserSeen,
+  FleetLook,
+  InsideLook,
+  LinkNames,
+  NodeLook,
+  OwnedListener,
+  UnitSeen,
+} from './types.ts'
+
+/** Nodes looked into side by side; each has up to three children, so 64 of them. */
+const MAX_NODES = 21
+const DEADLINE_MS = 5000
+const UNIT_PATTERNS = ['cdp-relay@*', 'chromebox@*', 'netvm-tunnel@*', 'netvm-netns@*']
+
+/** Looks at everything once, side by side. What cannot be seen is kept as such, with the reason. */
+export async function observeTopology(
+  p: Paths,
+  config: Config,
+  registry: ParsedRegistry,
+  host: string,
+): Promise<FleetLook> {
+  const active = registry.nodes.filter((n) => n.status === 'active' && isLocal(n, host))
+  const namespaces = namespaceNames(p)
+  const warps = namespaces.seen ? namespaces.value.names.filter((n) => n.startsWith('warp-')) : []
+  const [hostLinks, listeners, units, inside, nodes] = await Promise.all([
+    lookInterfaces(undefined, DEADLINE_MS),
+    lookListeners(p),
+    lookUnits(),
+    mapBounded(warps, MAX_NODES, async (name) => [name, await lookInside(p, name)] as const),
+    mapBounded(active, MAX_NODES, async (node) => [node.name, await lookNode(p, config, node)] as const),
+  ])
+  const known = [...registry.nodes.map((n) => n.name), ...registry.errors.flatMap((e) => e.name ?? [])]
+  return {
+    host,
+    wallMs: Date.now(),
+    netnsDir: p.netnsDir,
+    registry,
+    names: new Map<string, LinkNames>(known.map((name) => [name, ifNames(name)])),
+    hostLinks,
+    namespaces,
+    inside: new Map(inside),
+    listeners,
+    units,
+    browsers: lookBrowsers(p),
+    nodes: new Map(nodes),
+  }
+}
+
+async function lookNode(p: Paths, config: Config, node: Node): Promise<NodeLook> {
+  const look = lookNetns(p, node.netns)
+  const there = look.seen && look.value.isNamespace
+  const [asked, inner] = await Promise.all([
+    askRelay(node, config.probeDeadlineMs),
+    there ? askInside(node, config) : ({ seen: false, why: `no namespace ${node.netns}` } as const),
+  ])
+  return { ...asked, inner, tunnelConfigured: tunnelConfigured(p, node.name) }
+}
+
+async function lookInside(p: Paths, name: string): Promise<InsideLook> {
+  const look = lookNetns(p, name)
+  const [addr, wg] = await Promise.all([
+    run(['ip', '-n', name, '-j', 'addr', 'show'], { deadlineMs: DEADLINE_MS }),
+    run(inNetns(name, ['wg', 'show', 'all', 'latest-handshakes']), { deadlineMs: DEADLINE_MS }),
+  ])
+  const links = addr.code === 0 ? parseInterfaces(addr.stdout) : undefined
+  const blind = (stderr: string, what: string) =>
+    ({ seen: false, why: clean(stderr.trim()) || what }) as const
+  return {
+    ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}),
+    links: links === undefined ? blind(addr.stderr, 'ip addr told nothing') : { seen: true, value: links },
+    handshakes:
+      wg.code === 0 ? { seen: true, value: parseHandshakes(wg.stdout) } : blind(wg.stderr, 'wg told nothing'),
+  }
+}
+
+/** `wg show all latest-handshakes`: interface, public key, seconds; the youngest handshake of each interface. */
+export function parseHandshakes(stdout: string): Map<string, number> {
+  const found = new Map<string, number>()
+  for (const line of stdout.split('\n')) {
+    const [name, , at] = line.split('\t')
+    if (name === undefined || at === undefined || !/^\d{1,12}$/.test(at)) continue
+    found.set(name, Math.max(found.get(name) ?? 0, Number(at)))
+  }
+  return found
+}
+
+async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
+  const all = await listenersEverywhere(p, DEADLINE_MS)
+  if (!all.seen) return all
+  const ours = all.value.filter((l) => l.netns.startsWith('warp-'))
+  const owners = ownersOf(p, new Set(ours.map((l) => l.inode)))
+  return { seen: true, value: ours.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] })) }
+}
+
+async function lookUnits(): Promise<Look<UnitSeen[]>> {
+  const argv = [
+    'systemctl',
+    'show',
+    '--no-pager',
+    '--no-ask-password',
+    '--property=Id,ActiveState,Listen',
+    '--',
+    ...UNIT_PATTERNS,
+  ]
+  const ran = await run(argv, { deadlineMs: DEADLINE_MS })
+  if (ran.missing) return { seen: false, why: 'the program systemctl is missing' }
+  if (ran.code !== 0) return { seen: false, why: clean(ran.stderr.trim()) || 'systemctl show gave no answer' }
+  return { seen: true, value: parseUnits(ran.stdout) }
+}
+
+/** Blocks of `systemctl show` for a pattern: `KEY=VALUE` lines, an empty line between units. */
+export function parseUnits(stdout: string): UnitSeen[] {
+  return stdout.split(/\n\n+/).flatMap((block) => {
+    const all = (key: string) =>
+      block.split('\n').flatMap((l) => (l.startsWith(`${key}=`) ? [l.slice(key.length + 1)] : []))
+    const [id] = all('Id')
+    if (id === undefined) return []
+    return [{ id, active: all('ActiveState')[0] ?? '', listen: parseListen(all('Listen').join('\n')) }]
+  })
+}
+
+/** Main processes of browsers whose profile is below the directory of all profiles, whoever started them. */
+function lookBrowsers(p: Paths): Look<BrowserSeen[]> {
+  const all = canSeeAll(p.proc)
+  if (!all.seen) return all
+  const prefix = `--user-data-dir=${p.profiles}/`
+  const value: BrowserSeen[] = []
+  for (const pid of listPids(p.proc)) {
+    const argv = readArgv(p.proc, pid)
+    const dir = argv.find((arg, i) => i > 0 && arg.startsWith(prefix))
+    if (dir === undefined || argv.some((arg) => arg.startsWith('--type='))) continue
+    const owner = describeProcess(p, pid)
+    const node = clean(dir.slice(prefix.length).replace(/\/.*$/, ''), 60)
+    if (owner === undefined || pid === process.pid) continue
+    const ns = netnsInode(p.proc, pid)
+    value.push({ pid, node, unit: owner.unit, ...(ns.seen ? { netns: ns.value } : {}) })
+  }
+  return { seen: true, value }
+}

@@ -1,0 +1,180 @@
+import type { Node } from '../types.ts'
+import type { FleetLook, OwnedListener, Ownership, Stray } from './types.ts'
+
+type OwnerOf = (name: string) => Ownership
+
+const LOOPBACK = /^(?:127\.|::1$)/
+const OUR_LINK = /^(?:ve|vp|wg)-[0-9a-f]{8}$/
+
+/** A stray of nobody is removed with `remove`, of a retired row with the command that takes its node down, and else only told. */
+function stray(
+  kind: Stray['kind'],
+  what: string,
+  owner: Ownership,
+  name: string,
+  remove: string,
+): Stray | undefined {
+  if (owner.is === 'active') return undefined
+  if (owner.is === 'none') return { kind, what, remove, why: 'no row owns it' }
+  if (owner.is === 'retired')
+    return { kind, what, remove: `netvm-node-down ${name}`, why: `${name} is retired` }
+  return { kind, what, why: owner.why }
+}
+
+const present = (s: Stray | undefined): Stray[] => (s === undefined ? [] : [s])
+
+/** Everything of our kinds that no active row of this host accounts for. Pure. */
+export function findStrays(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) => boolean): Stray[] {
+  return [
+    ...strayUnits(look, owner),
+    ...strayBrowsers(look, owner),
+    ...strayListeners(look, owner, isLocal),
+    ...strayNamespaces(look, owner),
+    ...strayLinks(look, owner),
+  ]
+}
+
+/** `warp-pip` → `pip`. */
+const nodeOf = (netns: string) => netns.slice('warp-'.length)
+
+function strayUnits(look: FleetLook, owner: OwnerOf): Stray[] {
+  if (!look.units.seen) return []
+  return look.units.value
+    .filter((u) => u.id.startsWith('cdp-relay@') && u.id.endsWith('.socket') && u.active === 'active')
+    .flatMap((u) => {
+      const name = u.id.slice('cdp-relay@'.length, -'.socket'.length)
+      return present(
+        stray(
+          'relay-unit',
+          `${u.id} on ${u.listen.join(', ')}`,
+          owner(name),
+          name,
+          `systemctl stop ${u.id}`,
+        ),
+      )
+    })
+}
+
+function strayBrowsers(look: FleetLook, owner: OwnerOf): Stray[] {
+  if (!look.browsers.seen) return []
+  return look.browsers.value.flatMap((b) => {
+    const end = b.unit.endsWith('.service') ? `systemctl stop ${b.unit}` : `kill ${b.pid}`
+    const what = `browser of profile ${b.node} (pid ${b.pid}${b.unit === '' ? '' : `, ${b.unit}`})`
+    const whose = owner(b.node)
+    if (whose.is !== 'active') return present(stray('browser', what, whose, b.node, end))
+    const inode = look.inside.get(whose.row.netns)?.inode
+    if (inode === undefined || b.netns === undefined || b.netns === inode) return []
+    return [{ kind: 'browser' as const, what, remove: end, why: `it is not in ${whose.row.netns}` }]
+  })
+}
+
+/** Listeners that the host can reach and that are not the relay of the namespace's own row. */
+function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) => boolean): Stray[] {
+  if (!look.listeners.seen) return []
+  return look.listeners.value
+    .filter((l) => !LOOPBACK.test(l.address))
+    .flatMap((l) => {
+      const whose = owner(nodeOf(l.netns))
+      if (whose.is !== 'active')
+        return present(stray('listener', describe(l), whose, nodeOf(l.netns), removal(look, l)))
+      const { row } = whose
+      const rightPlace = l.address === row.peer && l.port === row.cdpPort
+      if (rightPlace && l.owners.some((o) => o.pid === 1 || o.unit === `cdp-relay@${row.name}.service`))
+        return []
+      // Who holds it could not be seen, so nothing is wrong with it that we know of.
+      if (rightPlace && l.owners.length === 0) return []
+      const why = rightPlace ? `it is not cdp-relay@${row.name}` : whyWrong(look, l, row, isLocal)
+      return [{ kind: 'listener' as const, what: describe(l), why, ...remover(look, l) }]
+    })
+}
+
+function whyWrong(look: FleetLook, l: OwnedListener, row: Node, isLocal: (node: Node) => boolean): string {
+  const other = look.registry.nodes.find(
+    (n) => n.name !== row.name && isLocal(n) && (n.peer === l.address || n.cdpPort === l.port),
+  )
+  const expected = `${row.name} is served on ${row.peer}:${row.cdpPort}`
+  return other === undefined
+    ? expected
+    : `${expected}, and ${l.address}:${l.port} touches the row of ${other.name}`
+}
+
+const describe = (l: OwnedListener) => {
+  const [o] = l.owners
+  const by =
+    o === undefined
+      ? 'a process that cannot be seen'
+      : `${o.program} (pid ${o.pid}${o.unit === '' ? '' : `, ${o.unit}`})`
+  return `listener ${l.address}:${l.port} in ${l.netns}, ${by}`
+}
+
+function remover(look: FleetLook, l: OwnedListener): { remove?: string } {
+  const remove = removal(look, l)
+  return remove === '' ? {} : { remove }
+}
+
+/** The command that ends a listener: its unit is stopped, a process outside of units is ended by its pid. */
+function removal(look: FleetLook, l: OwnedListener): string {
+  const endpoint = `${l.address}:${l.port}`
+  const inSystemd = l.owners.some((o) => o.pid === 1)
+  const unit = look.units.seen
+    ? look.units.value.find((u) => u.listen.includes(endpoint) && u.id.endsWith('.socket'))
+    : undefined
+  if (inSystemd)
+    return unit === undefined ? `systemctl list-sockets ${endpoint}` : `systemctl stop ${unit.id}`
+  const [o] = l.owners
+  if (o === undefined) return `ip netns exec ${l.netns} ss -ltnp`
+  return o.unit.endsWith('.service') ? `systemctl stop ${o.unit}` : `kill ${o.pid}`
+}
+
+function strayNamespaces(look: FleetLook, owner: OwnerOf): Stray[] {
+  if (!look.namespaces.seen) return []
+  const { names, others } = look.namespaces.value
+  const strays = names
+    .filter((n) => n.startsWith('warp-'))
+    .flatMap((n) =>
+      present(stray('netns', `namespace ${n}`, owner(nodeOf(n)), nodeOf(n), removeNetns(look, n))),
+    )
+  const files = others
+    .filter((n) => n.startsWith('warp-'))
+    .flatMap((n) =>
+      present(
+        stray(
+          'netns',
+          `${n}, a plain file and no namespace`,
+          owner(nodeOf(n)),
+          nodeOf(n),
+          `rm ${look.netnsDir}/${n}`,
+        ),
+      ),
+    )
+  return [...strays, ...files]
+}
+
+/** With its unit active, stopping that takes everything bound to it down first; `ip netns del` alone would leave the veth. */
+function removeNetns(look: FleetLook, netns: string): string {
+  const unit = `netvm-netns@${nodeOf(netns)}.service`
+  const managed = look.units.seen && look.units.value.some((u) => u.id === unit && u.active === 'active')
+  return managed ? `systemctl stop ${unit}` : `ip netns del ${netns}`
+}
+
+function strayLinks(look: FleetLook, owner: OwnerOf): Stray[] {
+  if (!look.hostLinks.seen) return []
+  const whose = new Map(
+    [...look.names].flatMap(([name, n]) => [n.veth, n.vpeer, n.wg].map((link) => [link, name] as const)),
+  )
+  const nobody = owner('')
+  return look.hostLinks.value
+    .filter((l) => OUR_LINK.test(l.name))
+    .flatMap((l) => {
+      const name = whose.get(l.name)
+      return present(
+        stray(
+          'veth',
+          `interface ${l.name}`,
+          name === undefined ? nobody : owner(name),
+          name ?? '',
+          `ip link del ${l.name}`,
+        ),
+      )
+    })
+}

@@ -1,0 +1,106 @@
+import type { Interface } from '../netns.ts'
+import type { ParsedRegistry } from '../registry.ts'
+import type { HttpAnswer } from '../supervisors/cdp-relay-watchdog/http.ts'
+import type { InnerAnswer } from '../supervisors/cdp-relay-watchdog/types.ts'
+import type { Look, MarkState, Node } from '../types.ts'
+import type { NetListener, SocketOwner } from './listeners.ts'
+
+/** Names of interfaces that belong to a node, from its name. */
+export interface LinkNames {
+  readonly veth: string
+  readonly vpeer: string
+  readonly wg: string
+}
+
+export interface OwnedListener extends NetListener {
+  readonly owners: readonly SocketOwner[]
+}
+
+/** A loaded unit of ours, as `systemctl show` tells it. */
+export interface UnitSeen {
+  readonly id: string
+  readonly active: string
+  /** Sockets only: `<address>:<port>`. */
+  readonly listen: readonly string[]
+}
+
+export interface BrowserSeen {
+  readonly pid: number
+  /** The value of its `--user-data-dir=`, below the directory of all profiles. */
+  readonly node: string
+  readonly unit: string
+  /** Inode of its network namespace, when that could be read. */
+  readonly netns?: number
+}
+
+/** What is in one namespace of ours. */
+export interface InsideLook {
+  readonly inode?: number
+  readonly links: Look<readonly Interface[]>
+  /** Handshakes of each WireGuard interface: wall-clock seconds, 0 for never. */
+  readonly handshakes: Look<ReadonlyMap<string, number>>
+}
+
+/** What was asked of one active local node. */
+export interface NodeLook {
+  readonly answer: HttpAnswer
+  readonly browser?: string
+  readonly inner: Look<InnerAnswer>
+  /** A WireGuard configuration is there for it. */
+  readonly tunnelConfigured: boolean
+}
+
+/** Everything that was looked at, once, by connectivity: no pidfile, no state of ours. */
+export interface FleetLook {
+  readonly host: string
+  readonly wallMs: number
+  readonly netnsDir: string
+  readonly registry: Pick<ParsedRegistry, 'nodes' | 'errors'>
+  readonly names: ReadonlyMap<string, LinkNames>
+  readonly hostLinks: Look<readonly Interface[]>
+  readonly namespaces: Look<{ readonly names: readonly string[]; readonly others: readonly string[] }>
+  readonly inside: ReadonlyMap<string, InsideLook>
+  readonly listeners: Look<readonly OwnedListener[]>
+  readonly units: Look<readonly UnitSeen[]>
+  readonly browsers: Look<readonly BrowserSeen[]>
+  readonly nodes: ReadonlyMap<string, NodeLook>
+}
+
+export type Part = 'veth' | 'netns' | 'peer' | 'relay' | 'cdp' | 'browser' | 'tunnel'
+
+export interface PartMark {
+  readonly part: Part
+  readonly state: MarkState
+  readonly note: string
+}
+
+export interface NodeTopology {
+  readonly node: string
+  readonly port: number
+  readonly parts: readonly PartMark[]
+}
+
+export interface Stray {
+  readonly kind: 'listener' | 'netns' | 'veth' | 'browser' | 'relay-unit' | 'retired'
+  readonly what: string
+  /** The command that removes it; absent when it may belong to a row, which is then named in `why`. */
+  readonly remove?: string
+  readonly why: string
+}
+
+export interface Topology {
+  readonly host: string
+  readonly nodes: readonly NodeTopology[]
+  readonly strays: readonly Stray[]
+  /** Seen, and left alone: what belongs to a row that was refused or that another host runs. */
+  readonly notes: readonly Stray[]
+  /** What could not be looked at, and why. */
+  readonly blind: readonly string[]
+}
+
+/** Whose a name is. `unknown-row`: a refused row has no readable name, so anything nameless may be its. */
+export type Ownership =
+  | { readonly is: 'active'; readonly row: Node }
+  | { readonly is: 'retired' }
+  | { readonly is: 'refused' | 'elsewhere' | 'unknown-row'; readonly why: string }
+  | { readonly is: 'none' }
