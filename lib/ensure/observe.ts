@@ -42,6 +42,7 @@ export const UNIT_FILES = [
   'netvm-netns@.service',
   'netvm-tunnel@.service',
   'chromebox@.service',
+  'chromebox-ended@.target',
   'cdp-relay@.socket',
   'cdp-relay@.service',
   'chromebox-watchdog@.service',

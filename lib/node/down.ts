@@ -24,6 +24,8 @@ const LOCK_WAIT_MS = 120_000
 const JOB_MS = 60_000
 /** From TERM to KILL for what was left in the namespace, in milliseconds. */
 const KILL_AFTER_MS = 2000
+/** How long the watchdog's last run may take to find that its row is retired, in milliseconds. */
+const WATCHDOG_END_MS = 5000
 
 export interface DownContext {
   readonly p: Paths
@@ -94,9 +96,23 @@ async function stopUnits(ctx: DownContext, name: string): Promise<void> {
   await systemctl(['disable'], [target, timer])
   await systemctl(['stop'], [target, timer])
   await systemctl(['stop'], [browser])
+  await watchdogEnd(name)
   await systemctl(['stop'], units.slice(3))
   await systemctl(['reset-failed'], units, true)
   if (running.length > 0) ctx.say('units', `stopped ${running.join(' ')}`)
+}
+
+/**
+ * The browser's end starts the watchdog once more. It finds a retired row and ends by itself; ended by us it
+ * would leave a failure in the journal that was none.
+ */
+async function watchdogEnd(name: string): Promise<void> {
+  const until = Date.now() + WATCHDOG_END_MS
+  while (Date.now() < until) {
+    const [[, state] = ['', 'inactive']] = await states([`chromebox-watchdog@${name}.service`])
+    if (state === 'inactive' || state === 'failed') return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
 }
 
 /** Whatever else somebody runs in the namespace would keep it alive without a name. */
