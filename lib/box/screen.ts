@@ -17,7 +17,7 @@ export interface NodeLine {
   readonly pause?: PauseFact
 }
 
-const MARK = { ok: '✓', fail: '✗', unknown: '?' } as const
+const MARK = { ok: '✓', fail: '✗', unknown: '?', absent: '–' } as const
 
 function markOf(k: LayerKnowledge, paint: Style): string {
   const text = `${k.layer}${MARK[k.state]}`

@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { now as clock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { type Intent, isPaused } from '../intent.ts'
@@ -60,7 +61,8 @@ export async function collect(
       return [name, Object.fromEntries(of) as Record<Supervisor, Look<Receipt | undefined>>]
     }),
   )
-  const shell = lookAtShell(p, hostNamespaces(known(receipts.values()), at.bootId), ids)
+  const hostNs = hostNamespaces(known(receipts.values()), at.bootId) ?? askTheOthers(p, trust, at.bootId)
+  const shell = lookAtShell(p, hostNs, ids)
   const sight = judgeSight(shell)
   const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs)
   const logs = lookAtLogs(p, trust)
@@ -105,6 +107,27 @@ function needsJournal({ facts, verdict }: Judged): boolean {
 
 function* known(all: Iterable<Record<Supervisor, Look<Receipt | undefined>>>): Iterable<Receipt> {
   for (const of of all) for (const look of Object.values(of)) if (look.seen && look.value) yield look.value
+}
+
+/** Enough of the fleet's receipts to know the host by, when the nodes that were asked about have none. */
+const OTHERS = 12
+
+function askTheOthers(p: Paths, trust: Trust, bootId: string) {
+  const found: Receipt[] = []
+  for (const s of SUPERVISORS)
+    for (const name of list(`${p.receipts}/${s}`).slice(0, OTHERS)) {
+      const look = trustedReceipt(p, trust, s, name)
+      if (look.seen && look.value) found.push(look.value)
+    }
+  return hostNamespaces(found, bootId)
+}
+
+function list(dir: string): string[] {
+  try {
+    return readdirSync(dir).flatMap((f) => (f.endsWith('.json') ? [f.slice(0, -5)] : []))
+  } catch {
+    return []
+  }
 }
 
 /** The pause in force, read without touching the record (the supervisors repair a corrupt one). */

@@ -106,7 +106,7 @@ function lacking(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge
   }
   for (const layer of ['netns', 'egress', 'process', 'cdp', 'relay'] as const) {
     const k = layers.find((l) => l.layer === layer)
-    if (k?.state !== 'ok') return `${layer} not known`
+    if (k?.state !== 'ok' && k?.state !== 'absent') return `${layer} not known`
   }
   // The restart of a browser voids what was said of it before, whoever said it.
   if (!core.marks.has('cdp')) return 'the browser was started again since the last run'

@@ -80,7 +80,7 @@ export async function lookLive(
     return { gateway, cdp: { seen: true, value: cdp }, page }
   })
   // The process table is read while the sockets wait.
-  const processes = lookForBrowsers(p, nodes, sight.processes)
+  const processes = lookForBrowsers(p, nodes, sight)
   const answers = await asked
   const out = new Map<string, LiveFacts>()
   const missing = { seen: false as const, why: 'not asked' }

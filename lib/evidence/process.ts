@@ -3,6 +3,7 @@ import { lookNetns } from '../netns.ts'
 import { type Paths, profileDir } from '../paths.ts'
 import { ageMs, listPids, netnsInode, readArgv, readStat, readUptime } from '../proc.ts'
 import type { Look, Node } from '../types.ts'
+import type { Sight } from './sight.ts'
 import type { ProcessFact } from './types.ts'
 
 interface Candidate {
@@ -50,12 +51,12 @@ export function inUnit(cgroup: string, unit: string): boolean {
 export function lookForBrowsers(
   p: Paths,
   nodes: readonly Node[],
-  sight: Look<true>,
+  sight: Pick<Sight, 'processes' | 'absenceCounts'>,
 ): ReadonlyMap<string, Look<ProcessFact>> {
   const out = new Map<string, Look<ProcessFact>>()
   let found: Candidate[] = []
-  let why = sight.seen ? '' : sight.why
-  if (sight.seen)
+  let why = sight.processes.seen ? '' : sight.processes.why
+  if (sight.processes.seen)
     try {
       found = candidates(p)
     } catch {
@@ -77,7 +78,12 @@ export function lookForBrowsers(
       if (!isOurs(p, node.name, pid, netns)) continue
       fact = { present: true, pid, ageMs: ageMs(stat.startTicks, uptime), state: stat.state }
     }
-    out.set(node.name, { seen: true, value: fact })
+    out.set(
+      node.name,
+      fact.present || sight.absenceCounts
+        ? { seen: true, value: fact }
+        : { seen: false, why: 'not found, and no receipt says which PID namespace is the host’s' },
+    )
   }
   return out
 }

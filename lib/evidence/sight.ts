@@ -23,6 +23,8 @@ export interface Shell {
 /** Which live looks of this shell are looks at the host. */
 export interface Sight {
   readonly processes: Look<true>
+  /** Whether a browser that is not in the process table is not there: not from a container with an init of its own. */
+  readonly absenceCounts: boolean
   readonly network: (gateway: string) => Look<true>
   /** One line for people: what this shell cannot see and why; empty when it sees everything. */
   readonly blind: readonly string[]
@@ -54,8 +56,8 @@ export function lookAtShell(
  * Decides what counts as seen. Pure.
  *
  * With receipts of this boot the inodes decide. Without (just booted, or no permission to read them) a
- * look counts only where nobody without power could have staged it: in the first user namespace, for
- * the network only with the node's own address on an interface, for processes only below an init.
+ * look counts only where nobody without power could have staged it, in the first user namespace: for the
+ * network with the node's own address on an interface, for processes as far as a browser is there.
  */
 export function judgeSight(s: Shell): Sight {
   const processes = !s.all.seen
@@ -78,7 +80,7 @@ export function judgeSight(s: Shell): Sight {
   if (s.hostNs !== undefined && s.net !== s.hostNs.net) blind.push('network: own network namespace')
   if (s.hostNs === undefined && !s.firstUserNs)
     blind.push('network: a user namespace, and no receipt to compare with')
-  return { processes, network, blind }
+  return { processes, absenceCounts: s.hostNs !== undefined, network, blind }
 }
 
 /** Addresses of interfaces that are up and have a carrier (libuv leaves the others out). */

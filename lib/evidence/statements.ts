@@ -17,7 +17,10 @@ export interface Statement {
 
 export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
 
-/** Periods of the timers in milliseconds (DESIGN §5); a receipt that names its own due time wins. */
+/**
+ * Periods of the timers in milliseconds (DESIGN §5). Not what the receipt says of its own due time, which
+ * has slack in it and would stretch the limit.
+ */
 export const PERIOD_MS: Readonly<Record<Supervisor, number>> = {
   'chromebox-watchdog': 120_000,
   'cdp-relay-watchdog': 300_000,
@@ -68,8 +71,8 @@ export function layerOfText(text: string): Layer | undefined {
 }
 
 function factState(m: MarkState): FactState | undefined {
-  if (m === 'ok' || m === 'not-configured') return 'ok'
-  return m === 'fail' || m === 'unknown' ? m : undefined
+  if (m === 'not-configured') return 'absent'
+  return m === 'ok' || m === 'fail' || m === 'unknown' ? m : undefined
 }
 
 /** Why a receipt does not count, or undefined when it does. */
@@ -78,10 +81,7 @@ export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
   if (r.node !== facts.node) return 'it is about another node'
   if (r.at.bootId !== facts.now.bootId) return 'it is from another boot'
   if (age < -1000) return 'it is from the future'
-  const period = r.nextDueBootMs - r.at.bootMs
-  // A forged or broken due time must not stretch the limit: a period is never over an hour.
-  const sane = period > 0 && period <= 3_600_000 ? period : PERIOD_MS[r.supervisor]
-  if (age > MAX_PERIODS * sane) return `it is older than ${MAX_PERIODS} periods`
+  if (age > MAX_PERIODS * PERIOD_MS[r.supervisor]) return `it is older than ${MAX_PERIODS} periods`
   const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
   if (started !== undefined && r.at.bootMs < started) return 'the node was started again since'
   return undefined

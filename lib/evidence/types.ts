@@ -124,7 +124,8 @@ export interface PauseFact {
   readonly untilWallMs: number
 }
 
-export type FactState = 'ok' | 'fail' | 'unknown'
+/** `absent`: the node has no such layer (no tunnel configured), and that is well. */
+export type FactState = 'ok' | 'fail' | 'unknown' | 'absent'
 
 /** What is known of one layer after everything was weighed. */
 export interface LayerKnowledge {

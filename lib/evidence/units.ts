@@ -68,7 +68,9 @@ export function readRun(u: UnitShow, sleptMs: number): UnitRun {
 export function readUnits(all: Record<string, UnitShow>, node: string, sleptMs: number): Look<UnitFacts> {
   const at = (unit: string): UnitShow => all[unit] ?? {}
   const [netns, browser, relay] = unitsOf(node) as [string, string, string]
-  if (at(netns).LoadState !== 'loaded' || at(browser).LoadState !== 'loaded')
+  // A masked unit is known, and is not running.
+  const strange = (unit: string) => (at(unit).LoadState ?? 'not-found') === 'not-found'
+  if (strange(netns) || strange(browser))
     return { seen: false, why: 'this systemd does not know the units of the node' }
   const per = <T>(f: (s: Supervisor) => T) =>
     Object.fromEntries(SUPERVISORS.map((s) => [s, f(s)])) as Record<Supervisor, T>
