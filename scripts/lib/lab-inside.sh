@@ -73,7 +73,7 @@ while :; do
       file=$(realpath "$1")
       case "$file" in
         *.test.ts) enter bash -c 'cd "$1" && shift && exec node --import tsx --test "$@"' lab "$repo" "$file" "${@:2}" || status=$? ;;
-        *.ts) enter bash -c 'cd "$1" && shift && exec node --import tsx "$@"' lab "$repo" "$file" "${@:2}" || status=$? ;;
+        *.ts | *.mts) enter bash -c 'cd "$1" && shift && exec node --import tsx "$@"' lab "$repo" "$file" "${@:2}" || status=$? ;;
         *) enter "$file" "${@:2}" || status=$? ;;
       esac ;;
   esac
