@@ -123,7 +123,10 @@ export function httpGet(request: HttpGet): Promise<HttpAnswer> {
     }
     const fail = (kind: Exclude<HttpAnswer['kind'], 'answer'>, detail: string) =>
       settle({ kind, stage, detail, ms: took() })
-    const timer = setTimeout(() => fail('timeout', `no answer within ${deadlineMs} ms`), deadlineMs)
+    const timer = setTimeout(
+      () => fail('timeout', `no answer within ${Math.round(deadlineMs)} ms`),
+      deadlineMs,
+    )
     const judge = (ended: boolean) => {
       const answer = parseAnswer(raw, ended)
       if (answer === 'bad') fail('bad', 'the answer is not HTTP')
