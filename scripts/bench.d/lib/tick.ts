@@ -9,8 +9,9 @@ let args: string[] = []
 let where: { url: string; title: string } = { url: 'http://127.0.0.1:8080/', title: 'Chat' }
 if (tunnel) {
   const { tunnelReady } = await import('../../lib/demo/tunnel-act.ts')
-  where = await tunnelReady('muse')
-  writeConfig({ NETVM_EGRESS_URLS: where.url })
+  const site = await tunnelReady('muse')
+  where = site
+  writeConfig({ NETVM_EGRESS_URLS: site.egressUrl })
   args = ['--port', '9410']
 }
 nodeUp('muse', { ...where, args })

@@ -48,9 +48,14 @@ async function broken(wanted: RegExp, breakIt: () => void): Promise<{ seconds: n
   return { seconds, proof: line(text, wanted) }
 }
 
-const fast = { NETVM_FRESH_BROWSER: 4, NETVM_CONFIRM_DELAY: 1, NETVM_PROBE_DEADLINE: 3 }
+const fast = {
+  NETVM_FRESH_BROWSER: 4,
+  NETVM_CONFIRM_DELAY: 1,
+  NETVM_PROBE_DEADLINE: 3,
+  NETVM_TUNNEL_VERIFY: 6,
+}
 const site = await tunnelReady(NODE)
-writeConfig({ ...fast, NETVM_EGRESS_URLS: site.url })
+writeConfig({ ...fast, NETVM_EGRESS_URLS: site.egressUrl })
 
 await act('A node comes up: namespace, tunnel, Chromium, relay, timers', async () => {
   const printed = nodeUp(NODE, { url: site.url, title: site.title, args: ['--port', '9410'] })
