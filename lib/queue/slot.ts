@@ -2,12 +2,21 @@ import { closeSync, type FSWatcher, renameSync, rmSync, watch, writeSync } from 
 import { LockedError } from '../errors.ts'
 import { assertNodeName } from '../names.ts'
 import { type Paths, paths } from '../paths.ts'
+import { readStat } from '../proc.ts'
 import { seconds } from '../text.ts'
 import { describeSlots } from './depth.ts'
 import { openEntry, openQueueDir, openSlot, type QueueDir, SLOTS } from './dir.ts'
 import { tryFlock, waitFlock } from './flock.ts'
 import { leaveName, ownRecord, takeName } from './holder.ts'
-import { isPriority, type Priority, parseTicket, predecessor, sortTickets, ticketName } from './ticket.ts'
+import {
+  isPriority,
+  type Priority,
+  parseTicket,
+  predecessor,
+  sortTickets,
+  type Ticket,
+  ticketName,
+} from './ticket.ts'
 
 /** Longest wait for a slot unless told otherwise, in ms. */
 export const QUEUE_TIMEOUT_MS = 60_000
@@ -65,7 +74,7 @@ export async function acquireSlot(node: string, opts: SlotOptions = {}): Promise
   const dir = openQueueDir(p, assertNodeName(node))
   const record = ownRecord(p, opts.doing ?? defaultDoing(), priority)
   try {
-    const waiting = sortTickets(dir.names()).length > 0
+    const waiting = line(p, dir).length > 0
     // Whoever comes while others wait gets in line behind them, even when a slot is just free.
     const taken = (waiting ? undefined : takeFree(dir)) ?? (await queueUp(p, dir, priority, record, opts))
     leaveName(dir, taken.slot, record)
@@ -109,6 +118,14 @@ function takeFree(dir: QueueDir): Taken | undefined {
   return undefined
 }
 
+/** The waiters in the order of service. A stopped one (^Z) cannot take its turn: it must not hold up the rest. */
+function line(p: Paths, dir: QueueDir): Ticket[] {
+  return sortTickets(dir.names()).filter((t) => {
+    const state = readStat(p.proc, t.pid)?.state
+    return state !== 'T' && state !== 't'
+  })
+}
+
 let sequence = 0
 
 /** Takes a ticket, waits for its turn, and gives the ticket back however that ends. */
@@ -129,10 +146,10 @@ async function queueUp(
     setTimeout(() => onSlow(`waiting ${seconds(SLOW_WAIT_MS)} for ${describeSlots(p, dir)}`), SLOW_WAIT_MS)
   try {
     while (performance.now() < end) {
-      const before = predecessor(sortTickets(dir.names()), ticket.name)
+      const before = predecessor(line(p, dir), ticket.name)
       if (before !== undefined) await outlive(dir, before.name, end)
       else {
-        const taken = await takeNext(dir, ticket.name, end)
+        const taken = await takeNext(p, dir, ticket.name, end)
         if (taken !== undefined) return taken
       }
     }
@@ -174,12 +191,16 @@ function sweep(dir: QueueDir): void {
   }
 }
 
-/** Waits until the waiter before us has been served, has given up, or is dead; removes what the dead left. */
+/**
+ * Waits until the waiter before us has been served, has given up or is dead, a second at most; removes what
+ * the dead left.
+ */
 async function outlive(dir: QueueDir, name: string, end: number): Promise<void> {
   const fd = openEntry(dir, name, 'no')
   if (fd === undefined) return
   try {
-    const gone = await waitFlock(fd, 'shared', end - performance.now()).locked
+    const waitMs = Math.min(RELIST_MS, end - performance.now())
+    const gone = await waitFlock(fd, 'shared', waitMs).locked
     if (gone) rmSync(dir.at(name), { force: true })
   } finally {
     closeSync(fd)
@@ -190,12 +211,12 @@ async function outlive(dir: QueueDir, name: string, end: number): Promise<void> 
  * At the head: waits for whichever slot comes free first. Ends without one when the time is up or
  * somebody with a better place has come.
  */
-async function takeNext(dir: QueueDir, mine: string, end: number): Promise<Taken | undefined> {
+async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Promise<Taken | undefined> {
   const tries = SLOTS.map((slot) => {
     const fd = openSlot(dir, slot)
     return { slot, fd, wait: waitFlock(fd, 'exclusive', end - performance.now()) }
   })
-  const overtaken = () => predecessor(sortTickets(dir.names()), mine) !== undefined
+  const overtaken = () => predecessor(line(p, dir), mine) !== undefined
   const stop = () => {
     for (const t of tries) t.wait.cancel()
   }

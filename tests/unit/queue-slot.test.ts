@@ -5,6 +5,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -14,6 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Paths, paths } from '../../lib/paths.ts'
+import { readArgv, readStat } from '../../lib/proc.ts'
 import { queueDepth, queueNodes } from '../../lib/queue/depth.ts'
 import {
   acquireSlot,
@@ -22,6 +24,7 @@ import {
   type SlotOptions,
   withCdpSlot,
 } from '../../lib/queue/slot.ts'
+import { ticketName } from '../../lib/queue/ticket.ts'
 
 let root: string
 let p: Paths
@@ -58,6 +61,12 @@ async function bashHolder(node: string, slot: number): Promise<ChildProcess> {
   children.push(c)
   await new Promise((r) => c.stdout?.once('data', r))
   return c
+}
+
+/** Helpers of this process that wait for a slot; the head of a line has one per slot. */
+function reaching(): number {
+  const pids = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ')
+  return pids.filter((pid) => readArgv('/proc', Number(pid)).includes('--exclusive')).length
 }
 
 describe('queue slots', () => {
@@ -98,22 +107,42 @@ describe('queue slots', () => {
       )
       await until(`${name} in line`, () => waiting('order') === n + 1)
     }
+    await until('nobody but the head reaches for a slot', () => reaching() === 2)
     held[0]?.release()
     await Promise.all(jobs)
     held[1]?.release()
     assert.deepEqual(served, ['high-1', 'high-2', 'normal-1', 'normal-2', 'low'])
   })
 
+  /** Somebody else's place in the line: a ticket that a shell holds. */
+  async function bashWaiter(node: string): Promise<ChildProcess> {
+    mkdirSync(`${p.queue}/${node}`, { recursive: true })
+    const script = 'f="$1/$(printf "$2" $$)"; exec 9>"$f"; flock 9; echo in; read -r _'
+    const us = Number(process.hrtime.bigint() / 1000n)
+    const name = ticketName('high', us, 1, 'x').replace('-1-x', '-%d-x')
+    const c = spawn('bash', ['-c', script, 'bash', `${p.queue}/${node}`, name], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    children.push(c)
+    await new Promise((r) => c.stdout?.once('data', r))
+    return c
+  }
+
   it('a free slot is not for whoever comes while others wait', async () => {
-    const held = [await take('barge'), await take('barge')]
-    const served: string[] = []
-    const first = withCdpSlot('barge', { p, timeoutMs: 10_000 }, () => void served.push('waited'))
-    await until('one in line', () => waiting('barge') === 1)
-    held[0]?.release()
-    const second = withCdpSlot('barge', { p, timeoutMs: 10_000 }, () => void served.push('came later'))
-    await Promise.all([first, second])
-    held[1]?.release()
-    assert.deepEqual(served, ['waited', 'came later'])
+    const other = await bashWaiter('barge')
+    await assert.rejects(take('barge', { timeoutMs: 100 }), QueueTimeout)
+    const mine = take('barge')
+    other.kill('SIGKILL')
+    ;(await mine).release()
+  })
+
+  it('a stopped waiter does not hold up the rest', async () => {
+    const other = await bashWaiter('stopped')
+    other.kill('SIGSTOP')
+    await until('stopped', () => readStat('/proc', other.pid ?? 0)?.state === 'T')
+    const mine = await take('stopped', { timeoutMs: 100 })
+    mine.release()
+    other.kill('SIGKILL')
   })
 
   it('times out with who holds the slots and for how long, and leaves no ticket', async () => {

@@ -1,0 +1,11 @@
+import { reportAndExit } from '../lib/errors.ts'
+import { paths } from '../lib/paths.ts'
+import { queueCommand } from '../lib/queue/command.ts'
+
+// cdp-queue run <node> -- CMD… | depth [<node>]: at most two CDP operations at a time per browser.
+queueCommand(paths(), process.argv.slice(2)).then(
+  (status) => {
+    process.exitCode = status
+  },
+  (err) => reportAndExit(err, 'cdp-queue'),
+)

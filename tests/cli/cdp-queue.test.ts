@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+
+const BUNDLE = new URL('../../dist/cdp-queue', import.meta.url).pathname
+let root: string
+const running: ChildProcess[] = []
+
+before(() => {
+  root = mkdtempSync(join(tmpdir(), 'cdp-queue-'))
+})
+after(() => {
+  for (const c of running) c.kill('SIGKILL')
+  rmSync(root, { recursive: true, force: true })
+})
+
+interface Ran {
+  readonly child: ChildProcess
+  readonly done: Promise<{ code: number | null; out: string; err: string }>
+}
+
+function queue(args: readonly string[], env: Record<string, string> = {}): Ran {
+  const child = spawn(BUNDLE, args, {
+    env: { ...process.env, CDP_PRIORITY: '', NETVM_ROOT: root, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  running.push(child)
+  let out = ''
+  let err = ''
+  child.stdout?.on('data', (b) => {
+    out += b
+  })
+  child.stderr?.on('data', (b) => {
+    err += b
+  })
+  return { child, done: new Promise((r) => child.on('close', (code) => r({ code, out, err }))) }
+}
+
+const run = (node: string, ...cmd: string[]) => queue(['run', node, '--', ...cmd])
+
+interface Depth {
+  node: string
+  slots: { held: boolean; holder?: { pid: number; doing: string; forMs: number } }[]
+  waiting: { pid: number; priority: string }[]
+}
+
+async function depth(node: string): Promise<Depth> {
+  const { out } = await queue(['depth', node, '--json']).done
+  return JSON.parse(out)[0]
+}
+
+async function until(what: string, fn: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + 15_000
+  while (!(await fn())) if (Date.now() > end) assert.fail(`not within 15 s: ${what}`)
+}
+
+const held = async (node: string) => (await depth(node)).slots.filter((s) => s.held).length
+
+async function fill(node: string): Promise<Ran[]> {
+  const holders = [run(node, 'sleep', '60'), run(node, 'sleep', '60')]
+  await until('both slots in use', async () => (await held(node)) === 2)
+  return holders
+}
+
+describe('cdp-queue', () => {
+  it('exits with the status of the command, as a shell reports it', async () => {
+    const cases: [string[], number][] = [
+      [['true'], 0],
+      [['sh', '-c', 'exit 7'], 7],
+      [['sh', '-c', 'kill -KILL $$'], 137],
+      [['/nonexistent/program'], 127],
+      [['/dev/null'], 126],
+    ]
+    for (const [cmd, code] of cases)
+      assert.equal((await run('status', ...cmd).done).code, code, cmd.join(' '))
+  })
+
+  it('gives the command our stdout, its arguments untouched, and none of the queue’s descriptors', async () => {
+    const r = await run('fds', 'sh', '-c', 'echo "$1"; ls -l /proc/self/fd', 'sh', '--json; $(id)').done
+    assert.match(r.out, /^--json; \$\(id\)\n/)
+    assert.doesNotMatch(r.out, /slot-|cdp-queue\/fds/)
+  })
+
+  it('a daemon that the command leaves behind does not keep the slot', async () => {
+    const r = await run('daemon', 'sh', '-c', 'sleep 30 > /dev/null 2>&1 & echo $!').done
+    assert.equal(await held('daemon'), 0)
+    process.kill(Number(r.out))
+  })
+
+  it('exits 75 when no slot comes free, with who holds them, since when, and what to run next', async () => {
+    const holders = await fill('busy')
+    const r = await queue(['run', 'busy', '--timeout', '0.2', '--', 'echo', 'ran']).done
+    assert.equal(r.code, 75)
+    assert.equal(r.out, '')
+    const who = String.raw`slot \d held by sleep 60 \(pid \d+, \w+\) for [\d.]+s`
+    assert.match(
+      r.err,
+      new RegExp(
+        `^cdp-queue: no CDP slot of busy within 0.2s: ${who}; ${who}; next: cdp-queue depth busy\n$`,
+      ),
+    )
+    for (const h of holders) h.child.kill('SIGTERM')
+    assert.equal((await (holders[0] as Ran).done).code, 143)
+  })
+
+  it('a holder that is killed gives way to the next, and its command ends with it', async () => {
+    const [first, second] = (await fill('killed')) as [Ran, Ran]
+    const next = run('killed', 'echo', 'next')
+    await until('one in line', async () => (await depth('killed')).waiting.length === 1)
+    first.child.kill('SIGKILL')
+    const r = await next.done
+    assert.deepEqual([r.code, r.out], [0, 'next\n'])
+    // Its stdout closes when the last writer, the command, is gone too.
+    assert.equal((await first.done).code, null)
+    second.child.kill('SIGTERM')
+    await second.done
+  })
+
+  it('serves by CDP_PRIORITY of the environment, and --priority wins over it', async () => {
+    const holders = await fill('prio')
+    const args = (name: string, ...more: string[]) => ['run', 'prio', ...more, '--', 'echo', name]
+    const order: string[] = []
+    const jobs: Promise<unknown>[] = []
+    for (const [name, env, more] of [
+      ['low', 'low', []],
+      ['normal', '', []],
+      ['high', 'low', ['--priority', 'high']],
+    ] as const) {
+      const job = queue(args(name, ...more), { CDP_PRIORITY: env })
+      job.child.stdout?.on('data', () => order.push(name))
+      jobs.push(job.done)
+      await until(`${name} in line`, async () => (await depth('prio')).waiting.length === jobs.length)
+    }
+    assert.deepEqual(
+      (await depth('prio')).waiting.map((w) => w.priority),
+      ['high', 'normal', 'low'],
+    )
+    holders[0]?.child.kill('SIGTERM')
+    await Promise.all(jobs)
+    holders[1]?.child.kill('SIGTERM')
+    assert.deepEqual(order, ['high', 'normal', 'low'])
+  })
+
+  it('depth tells people who is in and who waits', async () => {
+    const holders = await fill('tell')
+    const r = await queue(['depth', 'tell']).done
+    assert.match(r.out, /^tell: 2 of 2 slots in use, 0 waiting\n {2}slot-0 {2}sleep 60 \(pid \d+, \w+\) for /)
+    assert.match((await queue(['depth']).done).out, /^tell: 2 of 2/m)
+    for (const h of holders) h.child.kill('SIGTERM')
+  })
+
+  it('refuses a command line it cannot carry out (64), and explains itself', async () => {
+    for (const args of [
+      [],
+      ['walk'],
+      ['run'],
+      ['run', 'muse'],
+      ['run', 'muse', '--'],
+      ['run', 'muse', 'echo', '--', 'x'],
+      ['run', '../x', '--', 'true'],
+      ['run', 'muse', '--priority', 'urgent', '--', 'true'],
+      ['run', 'muse', '--timeout', '1e3', '--', 'true'],
+      ['run', 'muse', '--timeout', '-1', '--', 'true'],
+      ['run', 'muse', '--nice', '--', 'true'],
+      ['depth', 'muse', '--timeout', '3'],
+    ]) {
+      const r = await queue(args).done
+      assert.equal(r.code, 64, args.join(' '))
+      assert.match(r.err, /^cdp-queue: .+\n$/)
+      assert.equal(r.out, '')
+    }
+    assert.equal((await queue(['run', 'muse', '--', 'true'], { CDP_PRIORITY: 'urgent' }).done).code, 64)
+    assert.match((await queue(['--help']).done).out, /^usage: cdp-queue run <node>/)
+  })
+})
