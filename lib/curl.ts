@@ -73,7 +73,6 @@ export async function fetchInNetns(
     if (ran.missing)
       return { seen: false, why: `the program ${netns === undefined ? 'curl' : 'ip'} is missing` }
     const lines = parseReport(ran.stdout)
-    if (lines.size < asked.length) return { seen: false, why: notReported(netns, ran) }
     for (const { request, index } of asked) {
       const line = lines.get(index)
       if (line === undefined) return { seen: false, why: notReported(netns, ran) }

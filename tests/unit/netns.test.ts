@@ -113,6 +113,7 @@ test('interfaces: what is not the JSON of ip is not an empty host', () => {
   assert.equal(parseInterfaces('Device does not exist'), undefined)
   assert.equal(parseInterfaces('{}'), undefined)
   assert.deepEqual(parseInterfaces(''), [])
+  assert.deepEqual(parseInterfaces('[{}]'), [])
 })
 
 test('interfaces: the real host has a loopback', async () => {

@@ -175,6 +175,15 @@ for (const [name, opts, why] of blindTables) {
   })
 }
 
+test('cannot see: the arguments of one process cannot be read', (t) => {
+  const fake = table(t, [{ pid: 60, argv: ['x'] }])
+  rmSync(join(fake.proc, '60/cmdline'))
+  // Reading a directory fails for root too, as the arguments of another user's process do under hidepid.
+  mkdirSync(join(fake.proc, '60/cmdline'))
+  const look = findBrowsers(fake, { profileDir: PROFILE })
+  assert.match(look.seen ? 'seen' : look.why, /arguments of pid 60/)
+})
+
 test('cannot see: no table, and a table that does not list this process', (t) => {
   const gone = findBrowsers({ proc: '/nonexistent' }, { profileDir: PROFILE })
   assert.equal(gone.seen, false)
@@ -200,6 +209,7 @@ test('leftovers: crash handler and orphaned children, not the browser, an editor
     { pid: 107, argv: ['bash', '-c', `x --database=${PROFILE}`] },
     { pid: 108, argv: ['chrome_crashpad_handler', `--database=${PROFILE}/x`], state: 'Z' },
   ])
+  fake.add({ pid: 109, argv: ['env', `HOME=${PROFILE}`, 'sleep', '9'] })
   const look = profileLeftovers(fake, { profileDir: PROFILE })
   assert.deepEqual(look.seen && look.value.map((l) => l.pid), [101, 102, 103])
   assert.deepEqual(look.seen && look.value[0], { pid: 101, startTicks: 1000, comm: 'chrome_crashpad' })

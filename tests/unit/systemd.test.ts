@@ -177,6 +177,8 @@ const ended = (result: string, code: number, status: number, over: UnitShow = {}
 const NEVER = { ExecMainExitTimestampMonotonic: '0' }
 const endings: [string, UnitShow, Ended['how'], RegExp][] = [
   ['exit 0', ended('success', 1, 0), 'clean', /exit code 0/],
+  ['a code that the unit counts as success', ended('success', 1, 75), 'exit-code', /exit code 75/],
+  ['exit 0 too early for the unit', ended('protocol', 1, 0), 'clean', /exit code 0/],
   ['stopped by TERM', ended('success', 2, 15), 'clean', /signal TERM/],
   ['Singleton of another host', ended('exit-code', 1, 21), 'exit-code', /exit code 21/],
   ['SIGKILL', ended('signal', 2, 9), 'signal', /signal KILL/],
@@ -221,6 +223,7 @@ for (const [span, ms] of [
   ['infinity', Number.POSITIVE_INFINITY],
   ['', undefined],
   ['soon', undefined],
+  ['3fortnight', undefined],
   ['5', undefined],
   ['5 min', undefined],
   ['Mon 2026-11-30 04:00:54 UTC', undefined],
