@@ -194,8 +194,15 @@ test('back-off doubles from the base, ends at the maximum and a new boot forgets
   assert.deepEqual(kinds(decide(look(), memory, { ...now, bootId: 'boot-b', bootMs: 5 }, policy)), restart)
 })
 
+test('a restart that helped holds the next one back only when it did not last twice', () => {
+  const once = afterRestart(NO_MEMORY, true, now)
+  assert.deepEqual(kinds(decide(look(), once, now, policy)), restart)
+  assert.equal(waitMs(afterRestart(once, true, now), now, policy), 120_000)
+  assert.equal(waitMs(afterRestart(once, false, now), now, policy), 240_000)
+})
+
 test('a wall clock that jumps changes no decision', () => {
-  const memory = afterRestart(NO_MEMORY, true, now)
+  const memory = afterRestart(NO_MEMORY, false, now)
   for (const wallMs of [0, now.wallMs - 1e12, now.wallMs + 1e12]) {
     const at = { ...now, wallMs, bootMs: now.bootMs + 60_000 }
     assert.deepEqual(

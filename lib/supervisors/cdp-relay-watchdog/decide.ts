@@ -13,7 +13,8 @@ export function backoffMs(attempts: number, policy: RelayPolicy): number {
 export function waitMs(memory: RelayMemory, now: Now, policy: RelayPolicy): number {
   const last = memory.lastAttempt
   if (last === undefined || last.bootId !== now.bootId) return 0
-  const wait = backoffMs(memory.attempts, policy)
+  // A restart that helped holds nothing back yet; the second one since the relay was last well does.
+  const wait = backoffMs(last.helped ? memory.attempts - 1 : memory.attempts, policy)
   // A moment that has not come yet is nonsense on disk: it costs one back-off, never more.
   return Math.max(0, Math.min(wait, last.bootMs + wait - now.bootMs))
 }

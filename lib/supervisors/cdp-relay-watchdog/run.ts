@@ -170,7 +170,9 @@ async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Prom
     () => cautiousMemory(ctx.at),
     () => NO_MEMORY,
   )
-  const decision = decide(observation, state.value, ctx.at, config)
+  // A person who names the node asks for it now: the count of attempts stays, the wait does not.
+  const remembered = options.nodes.length === 0 ? state.value : { attempts: state.value.attempts }
+  const decision = decide(observation, remembered, ctx.at, config)
   const base = { node: node.name, decision, verdict: decision.verdict, actions: [] }
   if (options.dryRun) return { ...base, durationMs: took(ctx) }
   for (const bad of [corrupt, state.corrupt]) {
@@ -185,7 +187,7 @@ async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Prom
     } else {
       const { lockWaitMs, onWait } = options
       const tools = { ...ctx, lockWaitMs, ...(onWait === undefined ? {} : { onWait }) }
-      const done = await repair(tools, node, observation, state.value)
+      const done = await repair(tools, node, observation, remembered)
       memory = done.decision.verdict.state === 'healthy' ? NO_MEMORY : done.memory
       result = settled(ctx, node.name, done)
     }
