@@ -1,11 +1,66 @@
+import { hostname } from 'node:os'
+import { now } from '../clock.ts'
+import { lookAtJournal } from '../evidence/journal.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
-import { decideDrift } from './decide.ts'
-import { findingLine } from './ensure.ts'
+import { readReceipt } from '../receipts.ts'
+import { activeLocalNodes, readRegistry } from '../registry.ts'
+import { clean } from '../text.ts'
+import type { Supervisor } from '../types.ts'
+import { decideDrift, watchdogTimer } from './decide.ts'
+import { findingLine, hookPath } from './ensure.ts'
 import { type EnsureContext, observe } from './observe.ts'
+import { type Point, prove } from './proof.ts'
+import { readOptional } from './settings.ts'
+import type { Observation } from './types.ts'
 
-/** `--check`: changes nothing; one line per point that is not met. */
-export async function checkCommand(ctx: EnsureContext, node?: string): Promise<ExitCode> {
-  const drift = decideDrift(await observe(ctx, node))
-  for (const f of drift) console.log(findingLine(f))
-  return drift.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
+const JOURNAL_DEADLINE_MS = 20_000
+/** Periods of the templates in milliseconds, for a timer that has none to read. */
+const PERIOD_MS = { 'chromebox-watchdog': 120_000, 'cdp-relay-watchdog': 300_000, 'agent-health': 300_000 }
+
+/**
+ * `--check`: changes nothing. Drift of the configuration first, then D7 proven from the journal and the
+ * receipts: `ok` lines for what is met, `NOT MET` lines for what is not. Exit 1 when anything is not.
+ */
+export async function checkCommand(ctx: EnsureContext, only?: string): Promise<ExitCode> {
+  const seen = await observe(ctx, only)
+  const drift = decideDrift(seen).filter((f) => only === undefined || f.scope === only)
+  const active = activeLocalNodes(readRegistry(ctx.p, ctx.config), hostname()).map((n) => n.name)
+  const nodes = active.filter((n) => only === undefined || n === only)
+  const points = await proof(ctx, seen, nodes)
+  for (const point of points.filter((x) => x.ok)) console.log(`ok       ${clean(pointLine(point), 300)}`)
+  if (drift.length === 0) console.log('ok       units, timers and settings are as the registry says')
+  const unmet = [...drift.map(findingLine), ...points.filter((x) => !x.ok).map(pointLine)]
+  for (const line of unmet) console.log(`NOT MET  ${clean(line, 400)}`)
+  return unmet.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
+}
+
+function pointLine(point: Point): string {
+  return `${point.scope}: ${point.text}${point.next === undefined ? '' : `; next: ${point.next}`}`
+}
+
+async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly string[]): Promise<Point[]> {
+  const at = now(ctx.p)
+  const journal = await lookAtJournal(nodes, at, JOURNAL_DEADLINE_MS)
+  const receipt = (supervisor: Supervisor, node: string) => {
+    const look = readReceipt(ctx.p, supervisor, node)
+    if (!look.seen || look.value === undefined || look.value.at.bootId !== at.bootId) return undefined
+    const { verdict, at: then } = look.value
+    return { bootMs: then.bootMs, state: verdict.state, reason: verdict.reason }
+  }
+  const periodMs = (supervisor: Supervisor, node: string) => {
+    const timer = supervisor === 'chromebox-watchdog' ? watchdogTimer(node) : `${supervisor}.timer`
+    return seen.units[timer]?.periodMs ?? PERIOD_MS[supervisor]
+  }
+  const hook = (node: string) => hookBy(readOptional(hookPath(ctx, node)))
+  return prove({ nowMs: at.bootMs, nodes, journal, receipt, periodMs, hook })
+}
+
+/** Who made the node's supervision, from the record that ensure leaves; a torn record is none. */
+function hookBy(text: string | undefined): string | undefined {
+  try {
+    const { by } = JSON.parse(text ?? '{}') as { by?: unknown }
+    return typeof by === 'string' ? clean(by, 60) : undefined
+  } catch {
+    return undefined
+  }
 }

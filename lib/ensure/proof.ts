@@ -1,0 +1,101 @@
+/** D7 as a checklist: for every active node, proof that its supervisors run, silently. Pure. */
+import type { JournalFacts, JournalRun } from '../evidence/types.ts'
+import { seconds } from '../text.ts'
+import type { Look, Supervisor, VerdictState } from '../types.ts'
+
+/** A run may be this many periods old, and the slack of a busy machine in milliseconds. */
+const FRESH_PERIODS = 2
+const SLACK_MS = 15_000
+
+export interface Point {
+  readonly scope: string
+  readonly ok: boolean
+  readonly text: string
+  readonly next?: string
+}
+
+/** What is known of one supervisor's runs for one node. */
+export interface ReceiptFact {
+  readonly bootMs: number
+  readonly state: VerdictState
+  readonly reason: string
+}
+
+export interface ProofFacts {
+  /** Boot milliseconds. */
+  readonly nowMs: number
+  readonly nodes: readonly string[]
+  readonly journal: (node: string) => Look<JournalFacts>
+  /** Receipts of this boot. */
+  readonly receipt: (supervisor: Supervisor, node: string) => ReceiptFact | undefined
+  /** Effective period of the supervisor's timer for the node, in milliseconds. */
+  readonly periodMs: (supervisor: Supervisor, node: string) => number
+  /** Which program last made the node's supervision; absent when none did. */
+  readonly hook: (node: string) => string | undefined
+}
+
+const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
+
+/** One point per node and supervisor, and one per node for the ensure hook. */
+export function prove(facts: ProofFacts): Point[] {
+  return facts.nodes.flatMap((node) => [
+    ...SUPERVISORS.map((s) => proveRuns(facts, s, node)),
+    hook(facts, node),
+  ])
+}
+
+function hook(facts: ProofFacts, node: string): Point {
+  const by = facts.hook(node)
+  if (by !== undefined) return { scope: node, ok: true, text: `supervision made by ${by}` }
+  const text = 'nothing on record has made its supervision'
+  return { scope: node, ok: false, text, next: `ensure-node-supervision ${node}` }
+}
+
+function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Point {
+  const look = facts.journal(node)
+  const receipt = facts.receipt(supervisor, node)
+  const limit = FRESH_PERIODS * facts.periodMs(supervisor, node) + SLACK_MS
+  const say = (ok: boolean, text: string, next?: string): Point => {
+    return { scope: node, ok, text: `${supervisor}: ${text}`, ...(next && { next }) }
+  }
+  const unit = supervisor === 'chromebox-watchdog' ? `${supervisor}@${node}` : supervisor
+  const journal = `journalctl -u ${unit}.service -n 30`
+  if (!look.seen) return say(false, `the journal cannot be read: ${look.why}`, 'journalctl -n 1')
+  const { incomplete } = look.value
+  if (incomplete !== undefined) return say(false, `the journal is incomplete: ${incomplete}`, journal)
+  const runs = look.value.runs.filter((r) => r.supervisor === supervisor)
+  const last = runs.at(-1)
+  const age = facts.nowMs - Math.max(last?.endBootMs ?? 0, receipt?.bootMs ?? 0)
+  if (last === undefined && receipt === undefined) {
+    return say(false, 'no run in this boot', `systemctl list-timers ${unit}.timer`)
+  }
+  if (age > limit) {
+    return say(
+      false,
+      `last run ${seconds(age)} ago, due every ${seconds(facts.periodMs(supervisor, node))}`,
+      journal,
+    )
+  }
+  if (last?.outcome === 'failure') return say(false, failed(facts, last, receipt), journal)
+  // The loops watch all rows in one run: their receipt says that this row was among them.
+  if (receipt === undefined || facts.nowMs - receipt.bootMs > limit) {
+    return say(false, 'ran, but left no receipt of this node', journal)
+  }
+  if (receipt.state !== 'healthy') {
+    return say(false, `last run said ${receipt.state}${receipt.reason && `: ${receipt.reason}`}`, journal)
+  }
+  // With systemd's log level above info PID 1 does not write how runs end; the receipt proves the run then.
+  const source = last === undefined ? ' (receipt; systemd logs no runs)' : ''
+  return say(true, `last run ${seconds(age)} ago, healthy${source}, ${silence(facts, runs)}`)
+}
+
+function failed(facts: ProofFacts, last: JournalRun, receipt: ReceiptFact | undefined): string {
+  const why = last.failure ?? receipt?.reason
+  return `last run failed ${seconds(facts.nowMs - last.endBootMs)} ago${why ? `: ${why}` : ''}`
+}
+
+function silence(facts: ProofFacts, runs: readonly JournalRun[]): string {
+  const noisy = runs.findLast((r) => r.outcome === 'failure' || r.failure !== undefined)
+  if (noisy === undefined) return 'silent'
+  return `silent since a fault ${seconds(facts.nowMs - noisy.endBootMs)} ago`
+}
