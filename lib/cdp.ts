@@ -69,6 +69,16 @@ export function pageVerdict(targets: readonly Target[], title: string): PageVerd
 }
 
 /**
+ * Whether a page may be the browser's own error page although its URL does not say so: Chromium 156 lists
+ * a failed navigation under the URL that was asked for, titled with its host name. A page of that title
+ * looks the same from here; only `location.href` inside it (`chrome-error://…`) tells them apart.
+ */
+export function mayBeErrorPage(target: Target): boolean {
+  if (isErrorPage(target)) return true
+  return URL.canParse(target.url) && target.title !== '' && target.title === new URL(target.url).hostname
+}
+
+/**
  * The same WebSocket URL at the address that was dialled: behind a relay the browser names an authority
  * that leads elsewhere. Throws TypeError for anything `parseVersion` or `parseTargets` would not return.
  */

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type PageVerdict, pageVerdict, parseTargets, parseVersion, rewriteAuthority } from '../../lib/cdp.ts'
+import {
+  mayBeErrorPage,
+  type PageVerdict,
+  pageVerdict,
+  parseTargets,
+  parseVersion,
+  rewriteAuthority,
+} from '../../lib/cdp.ts'
 
 const WS = 'ws://127.0.0.1:9410/devtools/browser/0b5e6b1c'
 const version = (over: object): string =>
@@ -78,6 +85,20 @@ for (const [name, targets, title, kind, id] of verdicts) {
     const verdict = pageVerdict(parsed, title)
     assert.equal(verdict.kind, kind)
     assert.equal('page' in verdict ? verdict.page.id : undefined, id)
+  })
+}
+
+for (const [title, url, want] of [
+  ['127.0.0.1', 'http://127.0.0.1:1/', true],
+  ['chat.example', 'https://chat.example/c/1', true],
+  ['chat.example', 'chrome-error://chromewebdata/', true],
+  ['Muse chat', 'https://chat.example/c/1', false],
+  ['127.0.0.1:8080', 'http://127.0.0.1:8080/', false],
+  ['', 'about:blank', false],
+  ['x', 'no URL', false],
+] as const) {
+  test(`a page titled "${title}" at ${url} ${want ? 'may be' : 'is not'} an error page`, () => {
+    assert.equal(mayBeErrorPage({ id: 'P', type: 'page', title, url }), want)
   })
 }
 
