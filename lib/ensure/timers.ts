@@ -55,7 +55,11 @@ export function timerFinding(
   if (!enabled && look.active !== 'active') {
     return finding('timer-missing', 'is neither enabled nor started', ['enable', 'restart'])
   }
-  if (!enabled) return finding('timer-disabled', `is ${look.file || 'not enabled'}`, ['enable'])
+  if (!enabled) {
+    const idle = notFiring(look, nowMs, finding) !== undefined
+    const verbs: ('enable' | 'restart')[] = idle ? ['enable', 'restart'] : ['enable']
+    return finding('timer-disabled', `is ${look.file || 'not enabled'}`, verbs)
+  }
   if (look.active === 'failed') {
     return finding('timer-failed', `failed (${look.result})`, ['reset-failed', 'restart'])
   }

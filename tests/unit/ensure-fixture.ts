@@ -1,0 +1,84 @@
+/** A healthy host as ensure sees it, to be broken one piece at a time. */
+import { nodeTarget, watchdogService, watchdogTimer } from '../../lib/ensure/decide.ts'
+import type { Finding, Observation, UnitLook } from '../../lib/ensure/types.ts'
+import type { Node } from '../../lib/types.ts'
+
+export const NOW = 5_000_000
+const node = (name: string): Node => ({
+  name,
+  agent: name,
+  netns: `warp-${name}`,
+  cdpPort: 9410,
+  gw: '10.201.35.1',
+  peer: '10.201.35.2',
+  relayTarget: '127.0.0.1:9410',
+  status: 'active',
+  chatUrl: '',
+  chatTitle: '',
+  apiCheck: '',
+  host: '',
+  line: 3,
+})
+export const timer = (period: number): UnitLook => ({
+  load: 'loaded',
+  file: 'enabled',
+  active: 'active',
+  sub: 'waiting',
+  result: 'success',
+  needReload: false,
+  activeSinceMs: NOW - 1_000_000,
+  periodMs: period,
+  nextMs: NOW + period / 2,
+  lastMs: NOW - period / 2,
+})
+export const idle: UnitLook = {
+  load: 'loaded',
+  file: 'static',
+  active: 'inactive',
+  sub: 'dead',
+  result: 'success',
+  needReload: false,
+  startTimeoutMs: 110_000,
+  exit: { exited: true, status: 0 },
+}
+export const unit = (look: UnitLook, change: Partial<UnitLook>): UnitLook => ({ ...look, ...change })
+
+export const T = watchdogTimer('muse')
+export const S = watchdogService('muse')
+export const SOCKET = 'cdp-relay@muse.socket'
+export const wanted = { path: '/etc/netvm/nodes/muse.env', text: 'right', what: 'settings' }
+export const offset = { path: '/etc/systemd/system/x/netvm.conf', text: 'right', what: 'timer offset' }
+
+export function healthy(): Observation {
+  return {
+    nowMs: NOW,
+    nodes: [
+      {
+        node: node('muse'),
+        files: [wanted, offset].map((want) => ({ want, have: 'right' })),
+        queueReady: true,
+      },
+    ],
+    orphans: [],
+    rowErrors: [],
+    units: {
+      [T]: timer(120_000),
+      [S]: idle,
+      [nodeTarget('muse')]: { ...idle, file: 'enabled' },
+      'netvm-netns@muse.service': { ...idle, active: 'active' },
+      [SOCKET]: { ...idle, active: 'active', listen: ['10.201.35.2:9410'] },
+      'cdp-relay-watchdog.timer': timer(300_000),
+      'cdp-relay-watchdog.service': idle,
+      'agent-health.timer': timer(300_000),
+      'agent-health.service': idle,
+    },
+    missingUnitFiles: [],
+    legacy: [],
+    resetAgoMs: {},
+  }
+}
+export const withUnit = (name: string, look: UnitLook): Observation => ({
+  ...healthy(),
+  units: { ...healthy().units, [name]: look },
+})
+export const verbs = (f: Finding) => f.actions.map((a) => ('unit' in a ? `${a.kind} ${a.unit}` : a.kind))
