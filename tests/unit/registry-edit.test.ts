@@ -263,7 +263,7 @@ test('another program that holds the lock is named, after a wait', { timeout: 30
   const release = await lock(path, { realpath: false })
   t.after(() => release())
   await assert.rejects(
-    appendRow(path, newRow('pip')),
+    appendRow(path, newRow('pip'), { lockTries: 3 }),
     (e: Error) => e instanceof LockedError && e.message.includes(`${path}.lock`),
   )
 })
