@@ -8,7 +8,7 @@ export type Finding =
   | { readonly kind: 'ok'; readonly note: string }
   | {
       readonly kind: 'failure'
-      readonly code: 'api-timeout' | 'api-http' | 'api-unreachable' | 'renderer' | 'dialog'
+      readonly code: 'api-timeout' | 'api-http' | 'api-unreachable' | 'renderer'
       /** Contract texts: `api timeout`, `api http <code>`, `renderer not responding`. */
       readonly reason: string
       /** The API's answer proves that the tunnel works; silence proves nothing. */
@@ -36,22 +36,16 @@ export const apiTimeout: Finding = {
   egressInDoubt: true,
 }
 
-/** The page does not answer `Runtime.evaluate`: stuck in a loop, or its renderer is gone. */
+/**
+ * The page does not answer `Runtime.evaluate`. An endless loop, a renderer that was killed and a dialog that
+ * nobody answers look the same to a client that comes later (measured on Chromium 156: the old title stays
+ * listed, `Page.enable` hangs, and `Page.handleJavaScriptDialog` says "No dialog is showing" while one is).
+ * All three stop the page for its agent, and a restart ends all three, so all three are a strike.
+ */
 export const rendererDead: Finding = {
   kind: 'failure',
   code: 'renderer',
   reason: 'renderer not responding',
-  egressInDoubt: false,
-}
-
-/**
- * A dialog that nobody answers stops the page as surely as an endless loop does, and a restart cures
- * it, so it is a strike; it has a code of its own because the renderer itself is well.
- */
-export const dialogOpen: Finding = {
-  kind: 'failure',
-  code: 'dialog',
-  reason: 'renderer not responding: a dialog is open in the chat page',
   egressInDoubt: false,
 }
 

@@ -1,0 +1,128 @@
+import { hostname } from 'node:os'
+import { deadlineIn } from '../../browser/deadline.ts'
+import { isTty, requireRoot } from '../../cli.ts'
+import { now } from '../../clock.ts'
+import { type Config, loadConfig } from '../../config.ts'
+import { pageConfigFault, pageConfigWell } from '../../config-fault.ts'
+import { UsageError } from '../../errors.ts'
+import { EXIT, type ExitCode } from '../../exit-codes.ts'
+import { withLock } from '../../lock.ts'
+import { makeLog } from '../../log.ts'
+import type { Paths } from '../../paths.ts'
+import { activeLocalNodes, findNode, type ParsedRegistry, readRegistry } from '../../registry.ts'
+import type { Node } from '../../types.ts'
+import type { Invocation } from './args.ts'
+import { stepCircuit } from './circuit.ts'
+import { policyOf, RUN_MS, TIMER_LOCK_MS } from './policy.ts'
+import { exitOf, type RunContext, superviseAll } from './run.ts'
+import { loadMemory, saveMemory } from './store.ts'
+
+const PROGRAM = 'agent-health'
+/** One run at a time; a person waits for the one that is under way, which ends within RUN_MS. */
+const MANUAL_LOCK_MS = RUN_MS + 10_000
+const PLAIN: Invocation = { kind: 'run', nodes: [], dryRun: false, json: false }
+
+/**
+ * `agent-health [--dry-run] [--json] [node…]`, `agent-health status [--json] [node…]`, `agent-health reset <node>`.
+ *
+ * @param argv arguments only; none is what the timer runs, and loads no option parser
+ * @throws ConfigError, UsageError, RootError, LockedError
+ */
+export async function agentHealthCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
+  const asked = argv.length === 0 ? PLAIN : (await import('./args.ts')).parseArgs(argv)
+  if (asked === undefined) return EXIT.OK
+  const tty = isTty()
+  if (asked.kind === 'status') return status(p, asked)
+  requireRoot(PROGRAM, 'agent-health status')
+  const { config, registry } = load(p, asked.kind === 'run' && !asked.dryRun && !tty)
+  const nodes = select(registry, asked.nodes)
+  if (asked.kind === 'reset') return reset(p, config, nodes)
+  return run(p, config, nodes, asked, tty)
+}
+
+function load(p: Paths, byTimer: boolean): { config: Config; registry: ParsedRegistry } {
+  const log = makeLog(PROGRAM, p)
+  try {
+    const config = loadConfig(p)
+    const registry = readRegistry(p, config)
+    if (byTimer) pageConfigWell({ p, config, now: now(p), log })
+    return { config, registry }
+  } catch (err) {
+    if (byTimer) pageConfigFault(p, log, err)
+    throw err
+  }
+}
+
+/** @throws UsageError for a name that this host does not supervise */
+function select(registry: ParsedRegistry, names: readonly string[]): Node[] {
+  const active = activeLocalNodes(registry, hostname())
+  if (names.length === 0) return active
+  return [...new Set(names)].map((name) => {
+    const row = findNode(registry, name)
+    if (active.includes(row)) return row
+    const why = row.status === 'active' ? `belongs to host ${row.host}` : `is ${row.status}`
+    throw new UsageError(`node ${name} ${why}: its API is not watched here`)
+  })
+}
+
+async function run(
+  p: Paths,
+  config: Config,
+  nodes: readonly Node[],
+  asked: Invocation,
+  tty: boolean,
+): Promise<ExitCode> {
+  const shown = tty || asked.json || asked.dryRun
+  const lockWaitMs = tty ? MANUAL_LOCK_MS : 0
+  if (tty && !asked.json) console.log(await (await import('./render.ts')).contextLine(p))
+  const supervise = async () => {
+    const ctx: RunContext = {
+      p,
+      config,
+      policy: policyOf(config),
+      deadline: deadlineIn(RUN_MS),
+      lockWaitMs: TIMER_LOCK_MS,
+      log: makeLog(PROGRAM, p),
+      dryRun: asked.dryRun,
+    }
+    return superviseAll(ctx, nodes)
+  }
+  const outcomes = asked.dryRun
+    ? await supervise()
+    : await withLock(p, PROGRAM, 'checking the API of the nodes', waiting(lockWaitMs), supervise)
+  if (shown) {
+    const { renderJson, renderText } = await import('./render.ts')
+    const lines = asked.json ? [renderJson(outcomes)] : await renderText(outcomes, asked.dryRun)
+    for (const line of lines) console.log(line)
+  }
+  return exitOf(outcomes)
+}
+
+const waiting = (waitMs: number) => ({ waitMs, onWait: (message: string) => console.error(message) })
+
+/** Closes the circuit by hand. Also what to do once the cause of an open circuit has been repaired. */
+async function reset(p: Paths, config: Config, nodes: readonly Node[]): Promise<ExitCode> {
+  const policy = policyOf(config)
+  const log = makeLog(PROGRAM, p)
+  await withLock(p, PROGRAM, 'closing a circuit by hand', waiting(MANUAL_LOCK_MS), () => {
+    for (const { name } of nodes) {
+      const at = now(p)
+      const step = stepCircuit(loadMemory(p, name, at, policy).value, 'reset', at, policy)
+      saveMemory(p, name, step.memory)
+      const early = step.notes.includes('reset-early') ? ' before its cooldown ended' : ''
+      const text = `circuit closed by hand${early}; strikes and futile restarts forgotten`
+      log.write('INFO', name, text, { code: 'circuit-reset' })
+      console.log(`${name}: ${text}`)
+    }
+  })
+  return EXIT.OK
+}
+
+async function status(p: Paths, asked: Invocation): Promise<ExitCode> {
+  const { config, registry } = load(p, false)
+  const { statusOf, statusText } = await import('./status.ts')
+  const list = select(registry, asked.nodes).map((n) => statusOf(p, n, now(p), policyOf(config)))
+  if (asked.json) console.log(JSON.stringify(list, null, 2))
+  else for (const line of statusText(list)) console.log(line)
+  return EXIT.OK
+}

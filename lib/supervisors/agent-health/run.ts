@@ -1,0 +1,230 @@
+import { mapBounded } from '../../bounded.ts'
+import { now } from '../../clock.ts'
+import { errorLine } from '../../errors.ts'
+import { EXIT, type ExitCode } from '../../exit-codes.ts'
+import type { Log } from '../../log.ts'
+import { page, pageRecovered } from '../../page.ts'
+import { hostNamespaces, readReceipt, writeReceipt } from '../../receipts.ts'
+import type { LayerMark, Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
+import type { CircuitMemory } from './circuit.ts'
+import { circuitState, cooldownLeftMs } from './circuit.ts'
+import { type Decision, decide } from './decide.ts'
+import { guardText, type Line, lookLines, noteLines, openText, spell } from './lines.ts'
+import { observe } from './observe.ts'
+import { PERIOD_MS } from './policy.ts'
+import type { RestartContext, RestartOutcome } from './restart.ts'
+import { loadMemory, saveMemory } from './store.ts'
+
+export interface RunContext extends RestartContext {
+  readonly log: Log
+  readonly dryRun: boolean
+}
+
+/** What one run made of one node. */
+export interface Outcome {
+  readonly node: string
+  readonly decision: Decision
+  /** The verdict at the end: healthy after a restart that helped. */
+  readonly verdict: Verdict
+  readonly memory: CircuitMemory
+  readonly paused: boolean
+  readonly actions: readonly ReceiptAction[]
+  /** Why a restart that was decided was not made after all. */
+  readonly held?: string
+  readonly receipt: Receipt
+}
+
+/** Nodes looked at side by side: each has one curl, one socket and one flock helper at a time. */
+const WIDTH = 32
+/** The next run may need its whole deadline before it writes. */
+const RECEIPT_DUE_MS = 2 * PERIOD_MS
+
+/** Every node, side by side. Never throws: what goes wrong with one node is that node's `unknown`. */
+export function superviseAll(ctx: RunContext, nodes: readonly Node[]): Promise<Outcome[]> {
+  return mapBounded(nodes, WIDTH, async (node) => {
+    const began = performance.now()
+    try {
+      return await supervise(ctx, node, began)
+    } catch (err) {
+      return broken(ctx, node, err, began)
+    }
+  })
+}
+
+async function supervise(ctx: RunContext, node: Node, began: number): Promise<Outcome> {
+  const look = await observe(ctx, node, now(ctx.p))
+  const at = now(ctx.p)
+  const stored = loadMemory(ctx.p, node.name, at, ctx.policy)
+  const decision = decide(look, stored.value, at, ctx.policy, ctx.deadline.leftMs())
+  const base = { node: node.name, decision, verdict: decision.verdict, paused: look.paused, actions: [] }
+  if (ctx.dryRun) return finish(ctx, node, { ...base, memory: decision.memory }, began)
+  if (stored.corrupt) {
+    const { why, keptAs } = stored.corrupt
+    const text = `state file was corrupt (${why}), kept as ${keptAs}; the circuit is open for ${spell(ctx.policy.cooldownMs)}`
+    say(ctx, node, { level: 'WARN', text, code: 'state-corrupt', next: `agent-health reset ${node.name}` })
+  }
+  if (decision.memory !== stored.value) saveMemory(ctx.p, node.name, decision.memory)
+  const before = lastCode(ctx, node)
+  for (const line of lookLines(node.name, decision, ctx.policy, before)) say(ctx, node, line)
+  if (decision.action.kind !== 'restart-browser') {
+    tellPage(ctx, node, decision.verdict, decision.memory)
+    return finish(ctx, node, { ...base, memory: decision.memory }, began)
+  }
+  const { restartForApi } = await import('./restart.ts')
+  const done = await restartForApi(ctx, node, decision)
+  return finish(ctx, node, settle(ctx, node, base, done), began)
+}
+
+type Base = Omit<Outcome, 'receipt' | 'memory' | 'held'>
+
+/** Tells how the restart ended, and makes it the run's verdict. */
+function settle(ctx: RunContext, node: Node, base: Base, done: RestartOutcome): Omit<Outcome, 'receipt'> {
+  const { reason, code } = base.verdict
+  const next = `agent-health status ${node.name}`
+  if (done.did === 'nothing') {
+    say(ctx, node, { level: 'WARN', text: `${reason}; not restarted: ${done.why}`, code, next })
+    tellPage(ctx, node, base.verdict, done.memory)
+    return { ...base, memory: done.memory, held: done.why }
+  }
+  const { memory, action, notes } = done
+  if (done.did === 'helped') {
+    const text = `browser restart OK after ${spell(action.durationMs)}: ${action.detail}`
+    say(ctx, node, { level: 'INFO', text, code: 'restart-ok' })
+    for (const line of noteLines(node.name, notes)) say(ctx, node, line)
+    const verdict: Verdict = { state: 'healthy', code: 'ok', reason: '', evidence: [`${reason}; ${text}`] }
+    tellPage(ctx, node, verdict, memory)
+    return { ...base, memory, verdict, actions: [action] }
+  }
+  const count = `futile restart ${memory.futile} in a row, ${ctx.policy.futileLimit} open the circuit`
+  const text = `CRITICAL - still down after restart: ${action.detail} (${count})`
+  say(ctx, node, { level: 'FAIL', text, code, next })
+  if (notes.includes('tripped') || notes.includes('reopened')) {
+    const why = notes.includes('tripped') ? openText(node, reason, ctx.policy) : reopened(ctx, reason)
+    say(ctx, node, { level: 'FAIL_LOUD', text: why, code: 'circuit-open', next })
+  }
+  for (const line of noteLines(node.name, notes)) say(ctx, node, line)
+  const verdict: Verdict = {
+    ...base.verdict,
+    evidence: [...base.verdict.evidence, `still down after restart: ${action.detail}`],
+  }
+  tellPage(ctx, node, verdict, memory)
+  return { ...base, memory, verdict, actions: [action] }
+}
+
+const reopened = (ctx: RunContext, reason: string): string =>
+  `circuit open again: ${reason}; the half-open restart did not help, no restart for ${spell(ctx.policy.cooldownMs)}`
+
+/** Paged while the circuit is open (page() says it once), recovered when the API is well. */
+function tellPage(ctx: RunContext, node: Node, verdict: Verdict, memory: CircuitMemory): void {
+  const pager = { p: ctx.p, config: ctx.config, now: now(ctx.p), log: ctx.log }
+  if (verdict.state === 'healthy') {
+    pageRecovered(pager, 'api-fault', node.name, 'the API answers')
+  } else if (verdict.state === 'unhealthy' && memory.openedAt !== null) {
+    const text = `${openText(node, verdict.reason, ctx.policy)}; next: agent-health status ${node.name}`
+    page(pager, 'api-fault', node.name, text, { code: 'circuit-open' })
+  }
+}
+
+function say(ctx: RunContext, node: Node, line: Line): void {
+  const text = line.next === undefined ? line.text : `${line.text}; next: ${line.next}`
+  ctx.log.write(line.level, node.name, text, { code: line.code })
+}
+
+function lastCode(ctx: RunContext, node: Node): string | undefined {
+  const last = readReceipt(ctx.p, 'agent-health', node.name)
+  return last.seen ? last.value?.verdict.code : undefined
+}
+
+/** Our own failure (a full disk, a file without permission) says nothing of the node, and kills nothing. */
+function broken(ctx: RunContext, node: Node, err: unknown, began: number): Outcome {
+  const verdict: Verdict = {
+    state: 'unknown',
+    layer: 'api',
+    code: 'run-failed',
+    reason: errorLine(err),
+    evidence: [],
+  }
+  const at = now(ctx.p)
+  const { value: memory } = loadQuietly(ctx, node, at)
+  const decision: Decision = {
+    verdict,
+    action: { kind: 'none' },
+    memory,
+    circuit: circuitState(memory, at, ctx.policy),
+    cooldownLeftMs: cooldownLeftMs(memory, at, ctx.policy),
+    notes: [],
+  }
+  if (!ctx.dryRun) {
+    say(ctx, node, {
+      level: 'WARN',
+      text: `cannot tell: ${verdict.reason}`,
+      code: verdict.code,
+      next: `agent-health --dry-run ${node.name}`,
+    })
+  }
+  const base = { node: node.name, decision, verdict, memory, paused: false, actions: [] }
+  return finish(ctx, node, base, began)
+}
+
+function loadQuietly(ctx: RunContext, node: Node, at: Now) {
+  try {
+    return loadMemory(ctx.p, node.name, at, ctx.policy)
+  } catch {
+    return loadMemory(ctx.p, `${node.name}.none`, at, ctx.policy)
+  }
+}
+
+/** Leaves the receipt, healthy or not. */
+function finish(ctx: RunContext, node: Node, o: Omit<Outcome, 'receipt'>, began: number): Outcome {
+  const at = now(ctx.p)
+  const receipt: Receipt = {
+    version: 1,
+    supervisor: 'agent-health',
+    node: node.name,
+    verdict: o.verdict,
+    layers: marks(o.verdict),
+    actions: o.actions,
+    at,
+    durationMs: Math.round(performance.now() - began),
+    hostNs: hostNamespaces(ctx.p),
+    nextDueBootMs: at.bootMs + RECEIPT_DUE_MS,
+    extra: facts(ctx, o, at),
+  }
+  if (!ctx.dryRun) {
+    try {
+      writeReceipt(ctx.p, receipt)
+    } catch (err) {
+      const text = `cannot write the receipt: ${(err as NodeJS.ErrnoException).code ?? String(err)}`
+      say(ctx, node, { level: 'WARN', text, code: 'receipt', next: `df ${ctx.p.receipts}` })
+    }
+  }
+  return { ...o, receipt }
+}
+
+function facts(ctx: RunContext, o: Omit<Outcome, 'receipt'>, at: Now): Receipt['extra'] {
+  const guard = o.decision.action.kind === 'held' ? guardText(o.decision.action.guard) : o.held
+  const left = cooldownLeftMs(o.memory, at, ctx.policy)
+  return {
+    circuit: circuitState(o.memory, at, ctx.policy),
+    strikes: o.memory.strikes,
+    futile: o.memory.futile,
+    ...(left > 0 ? { nextProbeBootMs: at.bootMs + left } : {}),
+    ...(guard === undefined ? {} : { guard }),
+    ...(o.paused ? { paused: true } : {}),
+  }
+}
+
+function marks(verdict: Verdict): LayerMark[] {
+  if (verdict.state === 'healthy') return [{ layer: 'api', state: 'ok' }]
+  if (verdict.state === 'unhealthy') return [{ layer: 'api', state: 'fail', note: verdict.reason }]
+  const layer = verdict.layer ?? 'api'
+  const seen: LayerMark = { layer, state: 'unknown', note: verdict.reason }
+  return layer === 'api' ? [seen] : [seen, { layer: 'api', state: 'not-checked' }]
+}
+
+/** The worst of the nodes that nobody paused. */
+export function exitOf(outcomes: readonly Outcome[]): ExitCode {
+  const counted = outcomes.filter((o) => !o.paused)
+  if (counted.some((o) => o.verdict.state === 'unhealthy')) return EXIT.UNHEALTHY
+  return counted.some((o) => o.verdict.state === 'unknown') ? EXIT.UNKNOWN : EXIT.OK
+}
