@@ -105,10 +105,11 @@ async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<
 export async function lastWords(node: string, sinceWallMs: number): Promise<string> {
   const unit = `chromebox@${node}.service`
   const since = `--since=@${Math.floor(sinceWallMs / 1000)}`
-  const argv = ['journalctl', '--no-pager', '--quiet', '-o', 'cat', '-n', '5', since, '-u', unit]
+  const argv = ['journalctl', '--no-pager', '--quiet', '-o', 'cat', '-n', '100', since, '-u', unit]
   // systemd's own lines of the unit say what we know already; the browser's are of its own user.
   const ran = await run([...argv, '_TRANSPORT=stdout'], { deadlineMs: 3000, maxOutput: 64 * 1024 })
-  const lines = ran.code === 0 ? ran.stdout.split('\n').filter((l) => l.trim() !== '') : []
+  const lines =
+    ran.code === 0 ? ran.stdout.split('\n').filter((l) => l.trim() !== '' && !l.includes(':ERROR:dbus/')) : []
   return clean(lines.at(-1) ?? '', 160)
 }
 

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { appendFileSync, existsSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
+import { before, test } from 'node:test'
+import { inPage, linesSince, logMark, port, quietNode, state, untilIdle, untilLine } from './browser-kit.ts'
+import {
+  browser,
+  browserAgeMs,
+  cadence,
+  cursor,
+  entries,
+  ok,
+  receipt,
+  setSite,
+  sh,
+  stopTimers,
+  tick,
+  titles,
+  until,
+  untilTitled,
+} from './harness.ts'
+
+before(() => quietNode('n1'))
+
+/** What every fault ends in: another process, a titled page, a receipt that says healthy. */
+async function recovered(node: string, oldPid: number, mark: number): Promise<number> {
+  await untilLine(node, mark, /INFO .* relaunch OK after \d+s/)
+  await untilIdle(node)
+  const now = browser(node)
+  assert.ok(now && now.pid !== oldPid)
+  await untilTitled(node)
+  const left = receipt('chromebox-watchdog', node)
+  assert.equal(left?.verdict.state, 'healthy')
+  assert.equal(state(node).attempts.at(-1)?.result, 'ok')
+  assert.equal(state(node).failures, 0)
+  return now.pid
+}
+
+test('SIGKILL: the owner looks within a second, and brings it back', async () => {
+  const old = browser('n1')?.pid ?? 0
+  const [mark, from] = [logMark(), cursor()]
+  process.kill(old, 'SIGKILL')
+  await recovered('n1', old, mark)
+  assert.match(
+    linesSince(mark, 'n1')[0] ?? '',
+    /FAIL \[n1\] no chromium process for profile; relaunching; next: /,
+  )
+  assert.match(linesSince(mark, 'n1')[1] ?? '', /the one before ended: signal KILL/)
+  const said = entries(from)
+  const at = (found: (m: string) => boolean) =>
+    Number(said.find((e) => found(e.MESSAGE ?? ''))?.__REALTIME_TIMESTAMP ?? Number.NaN) / 1000
+  const died = at((m) => m.includes('chromebox@n1.service: Main process exited'))
+  const seen = at((m) => m.startsWith('FAIL [n1] no chromium process'))
+  assert.ok(seen - died < 1000, `looked ${seen - died} ms after its end`)
+  const fail = said.find((e) => e.MESSAGE?.startsWith('FAIL [n1] no chromium process'))
+  assert.equal(fail?.PRIORITY, '3')
+  assert.equal(fail?.NETVM_CODE, 'no-process')
+  assert.match(ok(['journalctl', '-u', 'chromebox-watchdog@n1', '-o', 'cat']), /INFO \[n1\] relaunch OK/)
+})
+
+test('SIGSTOP of the main process: the timer sees CDP silent, and it is brought back', async () => {
+  const old = browser('n1')?.pid ?? 0
+  await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
+  const mark = logMark()
+  process.kill(old, 'SIGSTOP')
+  cadence('chromebox-watchdog@n1.timer', 2)
+  ok(['systemctl', 'start', 'chromebox-watchdog@n1.timer'])
+  await recovered('n1', old, mark)
+  stopTimers('n1')
+  assert.match(
+    linesSince(mark, 'n1')[0] ?? '',
+    new RegExp(`FAIL \\[n1\\] CDP unreachable on :${port('n1')} `),
+  )
+})
+
+test('the page navigated away: its title is missed, and it is brought back', async () => {
+  const old = browser('n1')?.pid ?? 0
+  await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
+  const mark = logMark()
+  await inPage('n1', "location.href = 'about:blank'")
+  await until('navigated', () => titles('n1')?.includes('Chat') === false, 5000)
+  assert.equal(tick('n1').result, 'success')
+  await recovered('n1', old, mark)
+  assert.match(linesSince(mark, 'n1')[0] ?? '', /FAIL \[n1\] chat page "Chat" missing from target list/)
+})
+
+test('SingletonLock of another host: mended once, and only then', async () => {
+  const lock = '/var/lib/chromebox/n1/SingletonLock'
+  const old = browser('n1')?.pid ?? 0
+  rmSync(lock)
+  symlinkSync('another-host-4711', lock)
+  const mark = logMark()
+  process.kill(old, 'SIGKILL')
+  await recovered('n1', old, mark)
+  assert.match(
+    linesSince(mark, 'n1').join('\n'),
+    /relaunch OK .*removed 3 Singleton links \(lock of another-host-4711\)/,
+  )
+  assert.equal(state('n1').attempts.at(-1)?.result, 'ok')
+  assert.doesNotMatch(readlinkSync(lock), /another-host/)
+})
+
+test('zombies, decoys and a sibling whose name is a prefix are not the browser', async () => {
+  await quietNode('n10')
+  const sibling = browser('n10')?.pid ?? 0
+  const profile = '/var/lib/chromebox/n1'
+  const decoy = (argv0: string, ...args: string[]) =>
+    spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)', '--', ...args], { argv0, stdio: 'ignore' })
+  const shell = `sleep 60; : --user-data-dir=${profile}`
+  const undertaker = `if (!fork) { exec "true", "--user-data-dir=${profile}" } sleep 60`
+  const decoys = [
+    decoy('vim', `${profile}/chrome.log`),
+    decoy('chromedriver', `--user-data-dir=${profile}/`),
+    decoy('chromium', '--type=renderer', `--user-data-dir=${profile}`),
+    spawn('bash', ['-c', shell], { stdio: 'ignore' }),
+    // A main process that is dead and whose parent does not notice.
+    spawn('perl', ['-e', undertaker], { stdio: 'ignore' }),
+  ]
+  try {
+    await until('the zombie', () => /Z.*true/.test(sh(['ps', '-eo', 'stat,comm']).stdout), 5000)
+    const old = browser('n1')?.pid ?? 0
+    const mark = logMark()
+    process.kill(old, 'SIGKILL')
+    const now = await recovered('n1', old, mark)
+    assert.ok(existsSync(`/proc/${now}`))
+    assert.equal(browser('n10')?.pid, sibling)
+    for (const d of decoys) assert.equal(d.exitCode ?? d.signalCode, null)
+  } finally {
+    for (const d of decoys) d.kill('SIGKILL')
+  }
+})
+
+test('a malformed row: its node is refused by line and reason, the others stay supervised', async () => {
+  appendFileSync('/etc/netvm/NODES.md', '| bad/name | a | b | 99999 | d | e | f | active |\n')
+  const old = browser('n1')?.pid ?? 0
+  const mark = logMark()
+  process.kill(old, 'SIGKILL')
+  await recovered('n1', old, mark)
+  const refused = sh(['chromebox-watchdog', 'bad/name'])
+  assert.equal(refused.code, 64)
+  assert.match(refused.stderr, /^chromebox-watchdog: [^\n]+\n$/)
+})
+
+test('a page of nothing but an error counts as missing, and the failed attempt says so', async () => {
+  setSite('n1', { title: 'Moved' })
+  const old = browser('n1')?.pid ?? 0
+  const mark = logMark()
+  process.kill(old, 'SIGKILL')
+  const line = await untilLine('n1', mark, /relaunch FAILED/, 40_000)
+  assert.match(
+    line,
+    /relaunch FAILED — needs operator attention: chat page "Chat" missing from target list \(titles: Moved/,
+  )
+  assert.match(line, /; next: chromebox-watchdog n1 --why$/)
+  await untilIdle('n1')
+  assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.code, 'page-missing')
+  const paged = linesSince(mark, 'n1').filter((l) => l.includes(' PAGE '))
+  assert.equal(paged.length, 1)
+  assert.match(paged[0] ?? '', /PAGE \[n1\] browser-fault: relaunch FAILED/)
+})

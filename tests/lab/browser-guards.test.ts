@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { before, beforeEach, test } from 'node:test'
+import { linesSince, logMark, quietNode, SHORT, STATE, state, untilIdle, untilLine } from './browser-kit.ts'
+import {
+  browser,
+  browserAgeMs,
+  cursor,
+  entries,
+  logBytes,
+  ok,
+  receipt,
+  said,
+  setSite,
+  sh,
+  tick,
+  until,
+  untilTitled,
+  writeConfig,
+} from './harness.ts'
+
+before(() => quietNode('n1'))
+
+beforeEach(async () => {
+  writeConfig(SHORT)
+  setSite('n1', { title: 'Chat' })
+  await untilIdle('n1')
+})
+
+/** A titled browser and nothing held against the node, whatever the test before left. */
+async function wellAgain(): Promise<number> {
+  sh(['chromebox-watchdog', 'release', 'n1'])
+  const isWell = () => sh(['chromebox-watchdog', 'n1', '--dry-run']).code === 0 || tick('n1').status === '0'
+  await until('well', isWell, 60_000)
+  await untilTitled('n1')
+  return browser('n1')?.pid ?? 0
+}
+
+test('many healthy ticks: no byte of log, no line in the journal but systemd’s own, one browser', async () => {
+  const pid = await wellAgain()
+  const [bytes, from] = [logBytes('chromebox-watchdog'), cursor()]
+  const before = receipt('chromebox-watchdog', 'n1')?.at.bootMs ?? 0
+  for (let i = 0; i < 40; i++) assert.deepEqual(tick('n1'), { result: 'success', status: '0' })
+  assert.equal(logBytes('chromebox-watchdog') - bytes, 0)
+  assert.equal(said(from, 'chromebox-watchdog@n1.service'), '')
+  assert.ok(!entries(from).some((e) => e.SYSLOG_IDENTIFIER === 'chromebox-watchdog'))
+  assert.equal(browser('n1')?.pid, pid)
+  const last = receipt('chromebox-watchdog', 'n1')
+  assert.ok((last?.at.bootMs ?? 0) > before)
+  assert.equal(last?.verdict.state, 'healthy')
+})
+
+test('both cores busy: not one false kill', async () => {
+  const pid = await wellAgain()
+  const spin = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' })
+  const load = [spin(), spin(), spin()]
+  try {
+    const mark = logMark()
+    for (let i = 0; i < 40; i++) tick('n1')
+    assert.equal(browser('n1')?.pid, pid)
+    assert.deepEqual(linesSince(mark, 'n1'), [])
+  } finally {
+    for (const l of load) l.kill('SIGKILL')
+  }
+})
+
+test('younger than the guard: left alone, and both texts name the wait', async () => {
+  const pid = await wellAgain()
+  writeConfig({ ...SHORT, NETVM_FRESH_BROWSER: 3600 })
+  const mark = logMark()
+  process.kill(pid, 'SIGSTOP')
+  try {
+    assert.equal(tick('n1').status, '1')
+    assert.match(
+      linesSince(mark, 'n1').join('\n'),
+      /FAIL \[n1\] CDP unreachable .*; skip kill: launched \d+s ago; next: /,
+    )
+    const dry = sh(['chromebox-watchdog', 'n1', '--dry-run'])
+    assert.match(dry.stdout, /would relaunch; browser \d+ s old, eligible in \d+ s/)
+    assert.equal(browser('n1')?.pid, pid)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await until('well by itself', () => tick('n1').status === '0', 20_000)
+  assert.equal(browser('n1')?.pid, pid)
+})
+
+test('two runs at once, and a third by OnFailure: one relaunch', async () => {
+  const pid = await wellAgain()
+  const attempts = state('n1').attempts.length
+  const mark = logMark()
+  process.kill(pid, 'SIGKILL')
+  const runs = [1, 2].map(
+    () =>
+      new Promise<number | null>((resolve) => {
+        spawn('chromebox-watchdog', ['n1'], { stdio: 'ignore' }).on('close', resolve)
+      }),
+  )
+  assert.deepEqual(await Promise.all(runs), [0, 0])
+  await untilIdle('n1')
+  const lines = linesSince(mark, 'n1')
+  assert.equal(lines.filter((l) => l.includes('relaunch OK')).length, 1, lines.join('\n'))
+  assert.equal(state('n1').attempts.length, Math.min(5, attempts + 1))
+})
+
+test('a browser that never gets healthy: back-off, HELD DOWN and paged, one half-open attempt, release', async () => {
+  await wellAgain()
+  const short = { ...SHORT, NETVM_RELAUNCH_INTERVAL: 0.5, NETVM_BACKOFF_BASE: 2, NETVM_BACKOFF_MAX: 3 }
+  writeConfig({ ...short, NETVM_HALF_OPEN: 20 })
+  setSite('n1', { title: 'Elsewhere' })
+  const mark = logMark()
+  process.kill(browser('n1')?.pid ?? 0, 'SIGKILL')
+  await untilLine('n1', mark, /relaunch FAILED/)
+  await untilIdle('n1')
+  assert.equal(tick('n1').status, '1')
+  await untilLine(
+    'n1',
+    mark,
+    /(backing off after 1 failed relaunch, next attempt in \d+s|skip kill: .*); next: /,
+  )
+  const held = () => {
+    tick('n1')
+    return linesSince(mark, 'n1').some((l) => l.includes('HELD DOWN after 5'))
+  }
+  await until('held', held, 120_000, 500)
+  const atHold = linesSince(mark, 'n1')
+  assert.equal(atHold.filter((l) => /FAIL .*; (half-open attempt: )?relaunching/.test(l)).length, 5)
+  assert.ok(atHold.some((l) => / PAGE .*browser-fault: HELD DOWN after 5 failed relaunches/.test(l)))
+  assert.ok(state('n1').held)
+
+  const later = logMark()
+  const ticked = () => {
+    tick('n1')
+    return linesSince(later, 'n1')
+  }
+  await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
+  for (let i = 0; i < 5; i++) assert.equal(tick('n1').status, '1')
+  const waiting = linesSince(later, 'n1')
+  assert.ok(waiting.every((l) => !l.includes('relaunching')))
+  assert.match(
+    waiting.at(-1) ?? '',
+    /HELD DOWN after 5 failed relaunches, one attempt in \d+s; next: chromebox-watchdog release n1$/,
+  )
+
+  const attempt = () => ticked().some((l) => l.includes('half-open attempt'))
+  await until('the half-open attempt', attempt, 40_000, 500)
+  for (let i = 0; i < 5; i++) tick('n1')
+  assert.equal(linesSince(later, 'n1').filter((l) => l.includes('half-open attempt')).length, 1)
+
+  setSite('n1', { title: 'Chat' })
+  const released = sh(['chromebox-watchdog', 'release', 'n1'])
+  assert.match(released.stdout, /released \(HELD DOWN after 6 failed relaunches\)/)
+  await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
+  assert.equal(tick('n1').status, '0')
+  assert.equal(state('n1').held, undefined)
+  assert.match(linesSince(later, 'n1').join('\n'), /released by an operator: HELD DOWN/)
+})
+
+for (const [name, text] of [
+  ['empty', ''],
+  ['torn', '{"version":1,"bootId":"ab'],
+  ['full of NULs', '\0'.repeat(200)],
+] as const) {
+  test(`a state file that is ${name}: kept and said, a dead browser waits, release lets it go`, async () => {
+    const pid = await wellAgain()
+    const mark = logMark()
+    writeFileSync(STATE('n1'), text)
+    process.kill(pid, 'SIGKILL')
+    await untilLine(
+      'n1',
+      mark,
+      /no chromium process for profile; state file was corrupt: no relaunch for \d+s/,
+    )
+    await untilIdle('n1')
+    assert.match(
+      linesSince(mark, 'n1')[0] ?? '',
+      /WARN \[n1\] state file was corrupt .*; next: chromebox-watchdog release n1$/,
+    )
+    assert.ok(readdirSync('/var/lib/netvm/chromebox-watchdog').some((f) => f.startsWith('n1.json.corrupt-')))
+    assert.equal(browser('n1'), undefined)
+    assert.match(ok(['chromebox-watchdog', 'release', 'n1']), /its state file was corrupt/)
+    assert.equal(tick('n1').status, '0')
+    assert.notEqual(browser('n1')?.pid, undefined)
+  })
+}

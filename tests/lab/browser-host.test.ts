@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { linesSince, logMark, quietNode, state, untilIdle, untilLine } from './browser-kit.ts'
+import {
+  browser,
+  browserAgeMs,
+  cursor,
+  entries,
+  logBytes,
+  ok,
+  receipt,
+  said,
+  setSite,
+  sh,
+  tick,
+  until,
+  untilTitled,
+} from './harness.ts'
+
+before(() => quietNode('n1'))
+
+const UNIT = 'chromebox-watchdog@n1.service'
+
+test('the watchdog killed in the middle of a relaunch: the attempt counts, the browser stays, the lock is free', async () => {
+  setSite('n1', { title: 'Chat', delayMs: 4000 })
+  const old = browser('n1')?.pid ?? 0
+  process.kill(old, 'SIGKILL')
+  await until('recorded before acting', () => state('n1').attempts.at(-1)?.result === 'pending', 10_000)
+  const fresh = await until('a new process', () => browser('n1')?.pid, 10_000)
+  ok(['systemctl', 'kill', '--signal=KILL', UNIT])
+  await untilIdle('n1')
+  assert.equal(state('n1').failures, 1)
+  assert.equal(state('n1').attempts.at(-1)?.result, 'pending')
+  setSite('n1', { title: 'Chat' })
+  await untilTitled('n1')
+  // The relaunch that nobody saw to its end has helped: the next look closes it.
+  assert.equal(tick('n1').status, '0')
+  assert.equal(browser('n1')?.pid, fresh)
+  assert.equal(state('n1').failures, 0)
+  assert.match(ok(['chromebox-watchdog', 'n1', '--why']), /no chromium process for profile -> cut short/)
+})
+
+test('killed again and again in the middle: each counts, and the back-off holds', async () => {
+  setSite('n1', { title: 'Chat', delayMs: 60_000 })
+  const mark = logMark()
+  process.kill(browser('n1')?.pid ?? 0, 'SIGKILL')
+  await until('recorded', () => state('n1').failures === 1, 10_000)
+  ok(['systemctl', 'kill', '--signal=KILL', UNIT])
+  await untilIdle('n1')
+  await until('older than the guard', () => browserAgeMs('n1') > 2100, 10_000)
+  assert.equal(tick('n1').status, '1')
+  assert.match(linesSince(mark, 'n1').at(-1) ?? '', /backing off after 1 failed relaunch|relaunch FAILED/)
+  setSite('n1', { title: 'Chat' })
+  sh(['chromebox-watchdog', 'release', 'n1'])
+  await until('older than the guard', () => browserAgeMs('n1') > 2100, 10_000)
+  await until('well', () => tick('n1').status === '0', 60_000)
+})
+
+test('the log’s file system full: it still acts, and the journal has the lines', async () => {
+  await untilTitled('n1')
+  ok(['mount', '-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', '/var/log/netvm'])
+  sh(['bash', '-c', 'cat /dev/zero > /var/log/netvm/filler'])
+  try {
+    const from = cursor()
+    const old = browser('n1')?.pid ?? 0
+    process.kill(old, 'SIGKILL')
+    const words = () => said(from, UNIT).includes('relaunch OK after')
+    await until('said in the journal', words, 30_000)
+    await untilIdle('n1')
+    assert.equal(logBytes('chromebox-watchdog'), 0)
+    assert.match(
+      said(from, UNIT),
+      /FAIL \[n1\] no chromium process .*\(not in \/var\/log\/netvm\/chromebox-watchdog\.log: ENOSPC\)/,
+    )
+    assert.notEqual(browser('n1')?.pid, old)
+    await untilTitled('n1')
+  } finally {
+    ok(['umount', '/var/log/netvm'])
+  }
+})
+
+test('the state’s file system full: a dead browser is brought back all the same, and it is said', async () => {
+  ok(['mount', '-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', '/var/lib/netvm'])
+  sh(['bash', '-c', 'cat /dev/zero > /var/lib/netvm/filler'])
+  try {
+    const mark = logMark()
+    process.kill(browser('n1')?.pid ?? 0, 'SIGKILL')
+    await untilLine('n1', mark, /relaunch OK/)
+    await untilIdle('n1')
+    assert.match(
+      linesSince(mark, 'n1').join('\n'),
+      /WARN \[n1\] cannot write .* this attempt will not be remembered; next: df /,
+    )
+  } finally {
+    ok(['umount', '/var/lib/netvm'])
+  }
+})
+
+test('the namespace deleted under a living browser: loud, paged once, the browser untouched, node-up mends it', async () => {
+  await untilTitled('n1')
+  const old = browser('n1')?.pid ?? 0
+  const [mark, from] = [logMark(), cursor()]
+  ok(['ip', 'netns', 'del', 'warp-n1'])
+  for (let i = 0; i < 3; i++) assert.equal(tick('n1').status, '1')
+  const lines = linesSince(mark, 'n1')
+  assert.match(lines[0] ?? '', /FAIL_LOUD \[n1\] netns warp-n1 missing; next: netvm-node-up n1$/)
+  assert.equal(lines.filter((l) => l.includes(' PAGE ')).length, 1)
+  assert.match(lines.join('\n'), /PAGE \[n1\] netns-fault: netns warp-n1 missing/)
+  assert.equal(browser('n1')?.pid, old)
+  assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.code, 'netns-missing')
+  const paged = entries(from, UNIT).filter((e) => e.PRIORITY === '2')
+  assert.equal(paged.length, 1)
+  ok(['netvm-node-up', 'n1'])
+  sh(['systemctl', 'stop', 'chromebox-watchdog@n1.timer'])
+  await until('well', () => tick('n1').status === '0', 20_000)
+  assert.notEqual(browser('n1')?.pid, old)
+})
+
+test('a plain file where the namespace was: loud, no restart loop', async () => {
+  const before = state('n1').attempts.length
+  ok(['ip', 'netns', 'del', 'warp-n1'])
+  ok(['touch', '/run/netns/warp-n1'])
+  const mark = logMark()
+  assert.equal(tick('n1').status, '1')
+  assert.match(
+    linesSince(mark, 'n1')[0] ?? '',
+    /FAIL_LOUD \[n1\] netns warp-n1 missing \(.* is no namespace\); next: /,
+  )
+  assert.equal(state('n1').attempts.length, before)
+})
