@@ -60,6 +60,7 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
   return new Promise((resolve) => {
     let timedOut = false
     let done = false
+    let ended = false
     let child: ChildProcess
     const timers: NodeJS.Timeout[] = []
     const finish = (code: number | null, signal: string | null, missing: boolean) => {
@@ -99,13 +100,14 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
       } catch {}
     }
     timers.push(
-      setTimeout(() => {
+      afterReading(opts.deadlineMs ?? DEFAULT_DEADLINE_MS, () => {
+        if (done || ended) return
         timedOut = true
         kill('SIGTERM')
         timers.push(setTimeout(() => kill('SIGKILL'), TERM_GRACE_MS))
         // A process in uninterruptible sleep survives even KILL: report, and leave it behind.
         timers.push(setTimeout(() => abandon(), TERM_GRACE_MS * 2 + PIPE_GRACE_MS))
-      }, opts.deadlineMs ?? DEFAULT_DEADLINE_MS),
+      }),
     )
     const abandon = () => {
       child.stdout?.destroy()
@@ -114,19 +116,29 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
       finish(child.exitCode, child.signalCode, false)
     }
     child.on('exit', (code, signal) => {
+      ended = true
       for (const t of timers) clearTimeout(t)
       // What it started and left in its group has no reader any more once the deadline has passed.
       if (timedOut) kill('SIGKILL')
       timers.push(
-        setTimeout(() => {
+        afterReading(PIPE_GRACE_MS, () => {
+          if (done) return
           child.stdout?.destroy()
           child.stderr?.destroy()
           finish(code, signal, false)
-        }, PIPE_GRACE_MS),
+        }),
       )
     })
     child.on('close', (code, signal) => finish(code, signal, false))
   })
+}
+
+/**
+ * A timer that lets waiting input be read first. After a busy stretch of this process, timers run before what
+ * the kernel holds for us: a command that answered and ended in time would look silent, or late.
+ */
+function afterReading(ms: number, fn: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(fn), ms)
 }
 
 /** Like `run`, but a missing program, a non-zero exit, a signal or a passed deadline throws ExecError. */

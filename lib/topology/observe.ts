@@ -82,7 +82,10 @@ async function lookInside(p: Paths, name: string): Promise<InsideLook> {
     ({ seen: false, why: clean(stderr.trim()) || what }) as const
   return {
     ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}),
-    links: links === undefined ? blind(addr.stderr, 'ip addr told nothing') : { seen: true, value: links },
+    links:
+      links === undefined || links.length === 0
+        ? blind(addr.stderr, 'ip addr told nothing')
+        : { seen: true, value: links },
     handshakes:
       wg.code === 0 ? { seen: true, value: parseHandshakes(wg.stdout) } : blind(wg.stderr, 'wg told nothing'),
   }

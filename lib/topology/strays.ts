@@ -44,13 +44,7 @@ function strayUnits(look: FleetLook, owner: OwnerOf): Stray[] {
     .flatMap((u) => {
       const name = u.id.slice('cdp-relay@'.length, -'.socket'.length)
       return present(
-        stray(
-          'relay-unit',
-          `${u.id} on ${u.listen.join(', ')}`,
-          owner(name),
-          name,
-          `systemctl stop ${u.id}`,
-        ),
+        stray('relay-unit', `${u.id} on ${u.listen.join(', ')}`, owner(name), name, `systemctl stop ${u.id}`),
       )
     })
 }

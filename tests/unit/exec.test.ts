@@ -83,6 +83,23 @@ test('run: output is bounded, and the command not blocked by it', async () => {
   assert.deepEqual([r.code, r.stdout.length, r.stderr], [0, 1000, 'x\n'])
 })
 
+test('run: a busy stretch of this process loses no output and makes no command late', async () => {
+  const busy = (ms: number) => {
+    const end = performance.now() + ms
+    while (performance.now() < end);
+  }
+  const inTime = run(sh('sleep 0.1; echo out; exit 3'), { deadlineMs: 300 })
+  busy(700)
+  const r = await inTime
+  assert.deepEqual([r.code, r.stdout, r.timedOut], [3, 'out\n', false])
+  // It has ended, and what it left behind writes while we are busy past the grace for pipes.
+  const left = run(sh('(sleep 0.2; echo late) & exit 4'))
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  busy(600)
+  const l = await left
+  assert.deepEqual([l.code, l.stdout], [4, 'late\n'])
+})
+
 test('runOk: throws what was run, how it ended, and what it said', async () => {
   assert.equal((await runOk(['true'])).code, 0)
   await assert.rejects(runOk(sh('echo "no such device" >&2; exit 2')), (e: ExecError) => {

@@ -119,6 +119,17 @@ test('a trickle does not extend the deadline', async () => {
   assert.ok(answer.ms < 900, `took ${answer.ms} ms`)
 })
 
+test('a busy stretch of this process makes no healthy answer late', async () => {
+  const srv = await server(reply('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'))
+  // Busy from before the connection was made until long after the deadline.
+  const asked = httpGet({ host: '127.0.0.1', port: srv.port, path: '/', deadlineMs: 150 })
+  const end = performance.now() + 400
+  while (performance.now() < end);
+  const answer = await asked
+  await srv.close()
+  assert.equal(answer.kind, 'answer')
+})
+
 test('an endless body ends at the size bound, not at the deadline', async () => {
   const answer = await ask(reply(`HTTP/1.1 200 OK\r\n\r\n${'x'.repeat(5000)}`), 3000, 4096)
   assert.deepEqual([answer.kind, answer.ms < 2000], ['bad', true])

@@ -65,6 +65,8 @@ async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
 
 function vethOf(host: Look<Interface[]>, node: Node): Look<LinkState> {
   if (!host.seen) return host
+  // Every host has its loopback: nothing at all is no answer.
+  if (host.value.length === 0) return { seen: false, why: 'ip addr told nothing' }
   return { seen: true, value: linkWith(host.value, node.gw, 've-', () => ifNames(node.name).veth) }
 }
 
@@ -126,7 +128,9 @@ async function lookInside(
 async function lookPeer(node: Node, deadlineMs: number): Promise<Look<LinkState>> {
   const ran = await run(['ip', '-n', node.netns, '-j', 'addr', 'show'], { deadlineMs })
   const links = ran.code === 0 ? parseInterfaces(ran.stdout) : undefined
-  if (links === undefined) return { seen: false, why: clean(ran.stderr.trim()) || 'ip addr told nothing' }
+  // Every namespace has its loopback: nothing at all is no answer, not an empty namespace.
+  if (links === undefined || links.length === 0)
+    return { seen: false, why: clean(ran.stderr.trim()) || 'ip addr told nothing' }
   return { seen: true, value: linkWith(links, node.peer, 'vp-', () => ifNames(node.name).vpeer) }
 }
 
