@@ -65,6 +65,12 @@ while :; do
   esac
   if [ "$boot" -eq 1 ]; then enter "$repo/scripts/install" --quiet || die "scripts/install failed inside the lab"; fi
 
+  # A shutdown inside stops every process with SIGSTOP before it kills them. nsenter, which sees its child stop,
+  # stops itself, never reaps it, and the guest's PID namespace waits for that for ever.
+  (while sleep 0.5; do
+    for entered in $(pgrep -P "$$" -x nsenter); do kill -CONT "$entered" 2>/dev/null || true; done
+  done) < /dev/null > /dev/null 2>&1 &
+  waker=$!
   status=0
   # shellcheck disable=SC2016
   case "$verb" in
@@ -77,6 +83,7 @@ while :; do
         *) enter "$file" "${@:2}" || status=$? ;;
       esac ;;
   esac
+  kill "$waker" 2>/dev/null || true
   # A reboot ends the run with a signal a moment before nspawn itself is gone.
   if [ -e "$root/var/tmp/lab-reboot" ]; then
     for _ in $(seq 1500); do kill -0 "$nspawn" 2>/dev/null || break; sleep 0.02; done
