@@ -75,16 +75,24 @@ function factState(m: MarkState): FactState | undefined {
   return m === 'ok' || m === 'fail' || m === 'unknown' ? m : undefined
 }
 
+/** A reading of the clock that is this much younger than ours is still not from the future. */
+const CLOCK_SLACK_MS = 1_000
+
+/** Why nothing said at that time counts any more, whoever said it; undefined when it does. */
+function tooOld(facts: NodeFacts, s: Supervisor, atBootMs: number): string | undefined {
+  const age = facts.now.bootMs - atBootMs
+  if (age < -CLOCK_SLACK_MS) return 'it is from the future'
+  if (age > MAX_PERIODS * PERIOD_MS[s]) return `it is older than ${MAX_PERIODS} periods`
+  const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
+  if (started !== undefined && atBootMs < started) return 'the node was started again since'
+  return undefined
+}
+
 /** Why a receipt does not count, or undefined when it does. */
 export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
-  const age = facts.now.bootMs - r.at.bootMs
   if (r.node !== facts.node) return 'it is about another node'
   if (r.at.bootId !== facts.now.bootId) return 'it is from another boot'
-  if (age < -1000) return 'it is from the future'
-  if (age > MAX_PERIODS * PERIOD_MS[r.supervisor]) return `it is older than ${MAX_PERIODS} periods`
-  const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
-  if (started !== undefined && r.at.bootMs < started) return 'the node was started again since'
-  return undefined
+  return tooOld(facts, r.supervisor, r.at.bootMs)
 }
 
 function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
@@ -138,11 +146,6 @@ export const RECOVERED = /\b(OK after|restart OK|healthy again)\b|\brecovered:/i
 /** Failure lines only: a log is silent about health, so it can only take trust away. */
 function fromLog(line: LogLine, facts: NodeFacts, browserSince: number | undefined): Statement | undefined {
   const at = facts.now.bootMs - (facts.now.wallMs - line.wallMs)
-  const period = PERIOD_MS[line.supervisor]
-  const age = facts.now.bootMs - at
-  if (age > MAX_PERIODS * period || age < -5_000 || at < 0) return undefined
-  const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
-  if (started !== undefined && at < started) return undefined
   if (RECOVERED.test(line.text) || !/^(FAIL|FAIL_LOUD|PAGE)$/.test(line.level)) return undefined
   const s = failure(line.supervisor, 'log', at, line.text)
   const layer = layerOfText(line.text)
@@ -157,9 +160,7 @@ function fromUnits(facts: NodeFacts, receipts: readonly Statement[], browserSinc
   const out: Statement[] = []
   for (const s of SUPERVISORS) {
     const run = facts.units.value.runs[s]
-    if (!run.ended || facts.now.bootMs - run.exitBootMs > MAX_PERIODS * PERIOD_MS[s]) continue
-    const started = facts.units.value.netns.sinceBootMs
-    if (started !== undefined && run.exitBootMs < started) continue
+    if (!run.ended) continue
     if (receipts.some((r) => r.supervisor === s && r.atBootMs >= run.exitBootMs - SAME_RUN_MS)) continue
     if (run.status === 0 && run.result === 'success') out.push(vouch(s, 'unit', run.exitBootMs, browserSince))
     else if (run.status === 1 && s === 'chromebox-watchdog')
@@ -202,6 +203,9 @@ export function hear(facts: NodeFacts): Heard {
   }
   if (!facts.logs.seen) unknowns.push(`logs: ${facts.logs.why}`)
   else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts, browserSince))
-  const statements = [...receipts, ...rest.filter((s) => s !== undefined)]
+  const counted = rest.filter(
+    (s) => s !== undefined && tooOld(facts, s.supervisor, s.atBootMs) === undefined,
+  ) as Statement[]
+  const statements = [...receipts, ...counted]
   return { statements: statements.sort((a, b) => a.atBootMs - b.atBootMs), unknowns }
 }
