@@ -34,6 +34,7 @@ async function until(fn: () => boolean, ms: number): Promise<boolean> {
 }
 
 type Removal = Extract<RelayAction, { kind: 'remove-listener' }>
+type Restart = Omit<Extract<RelayAction, { kind: 'restart-relay' }>, 'kind'>
 
 /**
  * Ends a foreign listener: TERM, then KILL. Before each signal the process must still be the one that was
@@ -70,12 +71,14 @@ export async function removeListener(
  * Binds the relay anew: the service must be down before its socket restarts, and a failed unit refuses to
  * start until it is reset. The service alone would keep a socket of a namespace that is gone.
  */
-export async function restartRelay(node: Pick<Node, 'name'>, resetFailed: boolean): Promise<ActResult> {
+export async function restartRelay(node: Pick<Node, 'name'>, how: Restart): Promise<ActResult> {
   const socket = `cdp-relay@${node.name}.socket`
   const service = `cdp-relay@${node.name}.service`
-  const stopped = await stop(service, JOB_DEADLINE_MS)
-  if (!stopped.ok) return { ok: false, detail: stopped.detail }
-  if (resetFailed) {
+  if (how.stopService) {
+    const stopped = await stop(service, JOB_DEADLINE_MS)
+    if (!stopped.ok) return { ok: false, detail: stopped.detail }
+  }
+  if (how.resetFailed) {
     // Fails for the one of the two that is not failed or not loaded, which is no obstacle.
     await run(['systemctl', '--no-ask-password', 'reset-failed', '--', socket, service], {
       deadlineMs: JOB_DEADLINE_MS,

@@ -131,7 +131,10 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
     evidence: [...evidence, ...foreign.map(describe)],
     // A start limit is a loop that somebody must look at, even when one restart helps for now.
     page: cause.code === 'relay-start-limit',
-    actions: [...removals(foreign), { kind: 'restart-relay', resetFailed: failed }],
+    actions: [
+      ...removals(foreign),
+      { kind: 'restart-relay', stopService: units.serviceActive !== 'inactive', resetFailed: failed },
+    ],
   }
 }
 

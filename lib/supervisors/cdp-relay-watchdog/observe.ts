@@ -13,8 +13,8 @@ import type { CloseLook, LinkState, PortListener, RelayObservation, RelayUnits }
 
 /** Open sockets of one sweep. */
 const MAX_SOCKETS = 256
-/** Nodes looked into side by side; each has two children, so 64 of them. */
-const MAX_CLOSE = 32
+/** Nodes looked into side by side; each has one child at a time, and there are two more for all of them: 64. */
+const MAX_CLOSE = 62
 const UNIT_PROPS = ['LoadState', 'ActiveState', 'SubState', 'Result', 'Listen']
 
 /**
@@ -118,10 +118,8 @@ async function lookInside(
   const state = look.value.isNamespace ? 'there' : look.value.exists ? 'not-a-namespace' : 'missing'
   const netns = { seen: true, value: state } as const
   if (state !== 'there') return { ...UNSEEN, netns }
-  const [inner, peerLink] = await Promise.all([
-    askInside(node, config),
-    lookPeer(node, config.innerDeadlineMs),
-  ])
+  const peerLink = await lookPeer(node, config.innerDeadlineMs)
+  const inner = await askInside(node, config)
   return { netns, inner, peerLink }
 }
 

@@ -99,7 +99,7 @@ async function act(
       continue
     }
     const done = await record(action.kind, async () => {
-      const bound = await ctx.gate(() => restartRelay(node, action.resetFailed))
+      const bound = await ctx.gate(() => restartRelay(node, action))
       return bound.ok ? verifyRelay(node, ctx.config) : bound
     })
     if (!done.ok) failure = done.detail

@@ -94,6 +94,8 @@ export type RelayAction =
     }
   | {
       readonly kind: 'restart-relay'
+      /** The service runs or was failed: it is stopped before its socket restarts. */
+      readonly stopService: boolean
       /** The socket or service was failed: `reset-failed` first, or systemd refuses to start it. */
       readonly resetFailed: boolean
     }

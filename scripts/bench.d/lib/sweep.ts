@@ -1,0 +1,186 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ifNames } from '../../../lib/names.ts'
+import { logText, ok, receipt, sh, writeUnit } from '../../../tests/lab/harness.ts'
+import { judge, median } from './stats.ts'
+
+// 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
+
+const NODES = 200
+const PORT = 20_000
+const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
+const rows = Array.from({ length: NODES }, (_, i) => {
+  const octet = i + 10
+  return { name: `b${octet}`, octet, port: PORT + octet, gw: `10.201.${octet}.1`, peer: `10.201.${octet}.2` }
+})
+type Row = (typeof rows)[number]
+
+interface Cost {
+  readonly wallS: number
+  readonly cpuMs: number
+  readonly peakMiB: number
+  readonly code: number
+}
+
+const METER = `import resource,subprocess,sys,time
+t=time.monotonic()
+c=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL).returncode
+w=time.monotonic()-t
+r=resource.getrusage(resource.RUSAGE_CHILDREN)
+print(w,(r.ru_utime+r.ru_stime)*1000,r.ru_maxrss/1024,c)`
+
+/** Wall clock, CPU and peak memory of a command, its children included. */
+function cost(...argv: string[]): Cost {
+  const printed = ok(['python3', '-c', METER, ...argv], { deadlineMs: 290_000 })
+  const [wallS = 0, cpuMs = 0, peakMiB = 0, code = -1] = printed.split(' ').map(Number)
+  return { wallS, cpuMs, peakMiB, code }
+}
+
+function setUp(): void {
+  ok(['systemctl', 'stop', 'cdp-relay-watchdog.timer', 'agent-health.timer'])
+  const host: string[] = []
+  for (const row of rows) {
+    const { veth, vpeer } = ifNames(row.name)
+    host.push(
+      `netns add warp-${row.name}`,
+      `link add ${veth} type veth peer name ${vpeer} netns warp-${row.name}`,
+    )
+    host.push(`addr add ${row.gw}/30 dev ${veth}`, `link set ${veth} up`)
+  }
+  ok(['ip', '-batch', '-'], { input: `${host.join('\n')}\n`, deadlineMs: 120_000 })
+  for (const row of rows) {
+    const { vpeer } = ifNames(row.name)
+    const inside = ['link set lo up', `addr add ${row.peer}/30 dev ${vpeer}`, `link set ${vpeer} up`]
+    ok(['ip', '-n', `warp-${row.name}`, '-batch', '-'], { input: `${inside.join('\n')}\n` })
+  }
+  const cells = rows.map(
+    (r) =>
+      `| ${r.name} | bench | warp-${r.name} | ${r.port} | ${r.gw} | ${r.peer} | 127.0.0.1:${r.port} | active |`,
+  )
+  const head =
+    '| Node | Agent | Netns | CDP Port | Veth IP (host) | Peer IP (netns) | Relay Target | Status |'
+  writeFileSync('/etc/netvm/NODES.md', `${head}\n|${'---|'.repeat(8)}\n${cells.join('\n')}\n`)
+}
+
+interface StandIn {
+  readonly netns: string
+  readonly host: string
+  readonly port: number
+  readonly silent: boolean
+}
+
+async function standIns(list: readonly StandIn[]): Promise<() => void> {
+  const file = '/run/stand-ins.json'
+  writeFileSync(file, JSON.stringify(list))
+  const child = spawn('python3', [STAND_INS, file], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.once('data', () => resolve())
+    child.once('exit', (code) => reject(new Error(`the stand-ins ended with ${code}`)))
+  })
+  return () => child.kill('SIGKILL')
+}
+
+const everywhere = (silent: (row: Row) => boolean): StandIn[] =>
+  rows.flatMap((row) =>
+    [row.peer, '127.0.0.1'].map((host) => ({
+      netns: `warp-${row.name}`,
+      host,
+      port: row.port,
+      silent: silent(row),
+    })),
+  )
+
+const stateOf = (row: Row) => receipt('cdp-relay-watchdog', row.name)?.verdict
+const count = (state: string) => rows.filter((row) => stateOf(row)?.state === state).length
+
+setUp()
+const met: boolean[] = []
+
+// All of them well: what one healthy node costs, beside one curl process.
+let end = await standIns(everywhere(() => false))
+const well: Cost[] = []
+const curls: number[] = []
+for (let i = 0; i < 7; i++) {
+  well.push(cost('/usr/local/bin/cdp-relay-watchdog'))
+  const urls = rows
+    .slice(0, 20)
+    .map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`)
+  // exec: the shell itself is not what is measured, and dash forks for each line anyway.
+  const shell = cost('sh', '-c', ':').cpuMs
+  curls.push((cost('sh', '-c', urls.join('\n')).cpuMs - shell) / urls.length)
+}
+if (count('healthy') !== NODES) throw new Error('not a healthy fleet')
+const perNode = median(well.map((w) => w.cpuMs / NODES))
+const curl = median(curls)
+process.stdout.write(
+  `200 healthy nodes: ${median(well.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
+    `one curl process ${curl.toFixed(2)} ms (medians of 7)\n`,
+)
+met.push(judge('CPU per healthy node / one curl', perNode / curl, 0.2))
+if (logText('cdp-relay-watchdog') !== '') throw new Error('a healthy fleet was not silent')
+end()
+
+// Every second one never answers, nor does its browser: accepted connections, and silence.
+end = await standIns(everywhere((row) => row.octet % 2 === 1))
+const tenth = rows.slice(0, NODES / 10)
+const loop = spawn('sh', [
+  '-c',
+  tenth.map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`).join('\n'),
+])
+const loopStarted = performance.now()
+const looped = new Promise<number>((resolve) =>
+  loop.once('exit', () => resolve((performance.now() - loopStarted) / 1000)),
+)
+const half = cost('/usr/local/bin/cdp-relay-watchdog')
+if (count('healthy') !== 100 || count('unhealthy') !== 100 || half.code !== 1)
+  throw new Error('not a hundred and a hundred')
+process.stdout.write(
+  `200 nodes, 100 of them silent: ${half.wallS.toFixed(1)} s wall, ${half.peakMiB.toFixed(0)} MiB\n`,
+)
+met.push(
+  judge('sweep, wall clock', half.wallS, 15, ' s'),
+  judge('sweep, peak memory', half.peakMiB, 120, ' MiB'),
+)
+const tenthS = await looped
+process.stdout.write(
+  `sequential curl -m 5 over a tenth of them, meanwhile: ${tenthS.toFixed(1)} s, so ${(tenthS * 10).toFixed(0)} s for all\n`,
+)
+end()
+
+// A hundred relays down at once, their browsers well: all brought back in one run. Plain units without the
+// product's sandbox, because ending a hundred seccomp filters at once is not what is measured.
+writeUnit(
+  'cdp-relay@.service',
+  '[Unit]\nRequires=cdp-relay@%i.socket\nAfter=cdp-relay@%i.socket\n[Service]\nType=notify\nNetworkNamespacePath=/run/netns/warp-%i\nEnvironmentFile=/run/bench/%i.env\nExecStart=/usr/lib/systemd/systemd-socket-proxyd $TARGET\n',
+)
+writeUnit(
+  'cdp-relay@.socket',
+  '[Socket]\nListenStream=127.0.0.1:9\nFreeBind=yes\nNetworkNamespacePath=/run/netns/warp-%i\n',
+)
+mkdirSync('/run/bench', { recursive: true })
+const down = rows.filter((row) => row.octet % 2 === 1)
+for (const row of down) {
+  writeFileSync(`/run/bench/${row.name}.env`, `TARGET=127.0.0.1:${row.port}\n`)
+  writeUnit(
+    `cdp-relay@${row.name}.socket.d/netvm.conf`,
+    `[Socket]\nListenStream=\nListenStream=${row.peer}:${row.port}\n`,
+  )
+}
+ok(['systemctl', 'daemon-reload'])
+rmSync('/var/lib/netvm/cdp-relay-watchdog', { recursive: true, force: true })
+end = await standIns(
+  everywhere(() => false).filter(({ host, port }) => host === '127.0.0.1' || (port - PORT) % 2 === 0),
+)
+const storm = cost('/usr/local/bin/cdp-relay-watchdog')
+const back = down.filter((row) => receipt('cdp-relay-watchdog', row.name)?.actions[0]?.helped === true).length
+process.stdout.write(
+  `100 of 200 relays down at once: ${back} brought back in ${storm.wallS.toFixed(1)} s, ${storm.peakMiB.toFixed(0)} MiB\n`,
+)
+for (const row of down.filter((r) => stateOf(r)?.state !== 'healthy'))
+  process.stdout.write(`${row.name}: ${stateOf(row)?.reason}\n`)
+met.push(judge('relays not brought back', 100 - back, 0), judge('storm, wall clock', storm.wallS, 30, ' s'))
+for (const row of down)
+  sh(['systemctl', 'stop', `cdp-relay@${row.name}.socket`, `cdp-relay@${row.name}.service`])
+end()
+process.exitCode = met.every(Boolean) ? 0 : 1
