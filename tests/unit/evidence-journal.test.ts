@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { journalProblem } from '../../lib/evidence/journal.ts'
+import { field, parseRuns } from '../../lib/evidence/journal-parse.ts'
+import { parseLog, tellsHealth } from '../../lib/evidence/logs.ts'
+import { layerOfText } from '../../lib/evidence/statements.ts'
+import { NOW } from './truth-model.ts'
+
+const UNIT = 'chromebox-watchdog@muse.service'
+const SUCCESS = '7ad2d189f7e94e70a38c781354912448'
+const FAILURE = 'd9b373ed55a64feb8242e02dbe79a49c'
+const DROPPED = 'a596d6fe7bfa4994828e72309e95d61e'
+
+const base = { _UID: '0', _BOOT_ID: NOW.bootId, __MONOTONIC_TIMESTAMP: '3500000000' }
+const ended = (id = SUCCESS, over = {}) => ({
+  ...base,
+  _PID: '1',
+  UNIT,
+  MESSAGE_ID: id,
+  MESSAGE: 'x',
+  ...over,
+})
+const said = (text: string, level = 'FAIL', over = {}) => ({
+  ...base,
+  _PID: '99',
+  OBJECT_SYSTEMD_UNIT: UNIT,
+  NETVM_NODE: 'muse',
+  NETVM_LEVEL: level,
+  MESSAGE: `${level} [muse] ${text}`,
+  ...over,
+})
+const read = (...entries: object[]) =>
+  parseRuns(entries.map((e) => JSON.stringify(e)).join('\n'), ['muse', 'pip'], NOW, 0)
+const runs = (...entries: object[]) => read(...entries).get('muse')?.runs ?? []
+
+describe('runs in the journal', () => {
+  it('a silent success is a healthy run', () => {
+    assert.deepEqual(runs(ended()), [
+      { supervisor: 'chromebox-watchdog', endBootMs: 3_500_000, outcome: 'success' },
+    ])
+  })
+  const cases: [string, object[], string[]][] = [
+    [
+      'a failed run with its finding',
+      [said('CDP unreachable on :1'), ended(FAILURE)],
+      ['failure: CDP unreachable on :1'],
+    ],
+    [
+      'a run that repaired',
+      [said('no chromium process'), said('relaunch OK after 3s', 'INFO'), ended()],
+      ['success'],
+    ],
+    ['a run that found the lock taken', [said('another run holds the lock', 'WARN'), ended()], ['locked']],
+    ['two runs do not share lines', [said('x'), ended(FAILURE), ended()], ['failure: x', 'success']],
+    ['another boot', [ended(SUCCESS, { _BOOT_ID: 'other' })], []],
+    ['a user’s entry', [ended(SUCCESS, { _UID: '1000' })], []],
+    ['an entry without a uid', [ended(SUCCESS, { _UID: undefined })], []],
+    ['root’s own words are not PID 1’s', [ended(SUCCESS, { _PID: '4711' })], []],
+    ['another unit', [ended(SUCCESS, { UNIT: 'ssh.service' })], []],
+    ['a message of another kind', [ended('39f53479d3a045ac8e11786248231fbf')], []],
+  ]
+  for (const [name, entries, expected] of cases)
+    it(name, () => {
+      const found = runs(...entries).map((r) =>
+        r.failure === undefined ? r.outcome : `${r.outcome}: ${r.failure}`,
+      )
+      assert.deepEqual(found, expected)
+    })
+
+  it('a fleet-wide run ends for every node, and its lines are about one', () => {
+    const unit = { UNIT: 'cdp-relay-watchdog.service', OBJECT_SYSTEMD_UNIT: 'cdp-relay-watchdog.service' }
+    const found = read(said('relay restart FAILED', 'FAIL', unit), ended(FAILURE, unit))
+    assert.equal(found.get('muse')?.runs[0]?.failure, 'relay restart FAILED')
+    assert.equal(found.get('pip')?.runs[0]?.failure, undefined)
+  })
+
+  it('suppressed lines of ours make the evidence incomplete, of others not', () => {
+    const dropped = (unit: string) => ({
+      ...base,
+      _PID: '50',
+      MESSAGE_ID: DROPPED,
+      MESSAGE: `Suppressed 7 messages from ${unit}`,
+    })
+    assert.match(read(dropped(UNIT), ended()).get('muse')?.incomplete ?? '', /Suppressed 7/)
+    assert.equal(read(dropped(UNIT), ended()).get('pip')?.incomplete, undefined)
+    assert.equal(read(dropped('spam.service'), ended()).get('muse')?.incomplete, undefined)
+    assert.notEqual(read(dropped('agent-health.service')).get('pip')?.incomplete, undefined)
+  })
+
+  it('a torn line makes it incomplete', () => {
+    assert.notEqual(parseRuns('{"MESSAGE":', ['muse'], NOW, 0).get('muse')?.incomplete, undefined)
+  })
+
+  const message: [unknown, string][] = [
+    ['text', 'text'],
+    [[104, 195, 169], 'hé'],
+    [[27, 91, 255], '\u001b[\ufffd'],
+    [null, ''],
+    [['one', 'two'], 'one'],
+    [undefined, ''],
+    [7, ''],
+  ]
+  for (const [raw, expected] of message)
+    it(`MESSAGE ${JSON.stringify(raw)}`, () => {
+      assert.equal(field({ MESSAGE: raw }, 'MESSAGE'), expected)
+      // And it does not throw as the message of a run.
+      runs(said('x', 'FAIL', { MESSAGE: raw }), ended(FAILURE))
+    })
+})
+
+describe('what journalctl says besides', () => {
+  const cases: [string, number | null, RegExp | undefined][] = [
+    ['', 0, undefined],
+    ['No journal files were found.\n', 0, /no journal files/],
+    ['No journal files were opened due to insufficient permissions.\n', 1, /no permission/],
+    ['Hint: You are currently not seeing messages from other users and the system.\n', 0, /no permission/],
+    ['Failed to parse timestamp: 2026-01-01T00:00:00Z\n', 1, /did not take the time/],
+    ['something else\n', 1, /something else/],
+    ['Journal file /x is truncated, ignoring file.\n', 0, undefined],
+  ]
+  for (const [stderr, code, why] of cases)
+    it(stderr.trim() || 'nothing', () => {
+      const problem = journalProblem(stderr, code)
+      if (why === undefined) assert.equal(problem, undefined)
+      else assert.match(problem ?? '', why)
+    })
+})
+
+describe('the logs', () => {
+  const line = (text: string, level = 'FAIL', node = 'muse') =>
+    `2026-01-02T03:04:05.678Z ${level} [${node}] ${text}`
+
+  it('stop at the last newline and begin at the first whole line', () => {
+    const texts = (text: string, whole: boolean) => parseLog(text, whole, 'agent-health').map((l) => l.text)
+    assert.deepEqual(texts(`${line('a')}\n${line('b')}\n${line('half')}`, true), ['a', 'b'])
+    assert.deepEqual(texts(`${line('cut')}\n${line('b')}\n`, false), ['b'])
+    assert.deepEqual(texts('', true), [])
+    assert.deepEqual(texts(line('no newline'), true), [])
+    assert.deepEqual(texts('garbage\n\n\u0000\n', true), [])
+  })
+
+  const tells: [string, string, boolean][] = [
+    ['FAIL', 'CDP unreachable', true],
+    ['FAIL_LOUD', 'veth', true],
+    ['PAGE', 'browser-fault: x', true],
+    ['PAGE', 'browser-fault recovered: relaunch OK after 3s (lasted 5m)', false],
+    ['INFO', 'relaunch OK after 3s', true],
+    ['INFO', 'released by an operator', false],
+    ['WARN', 'cannot tell: x', false],
+  ]
+  for (const [level, text, expected] of tells)
+    it(`${level} ${text}: ${expected ? 'tells' : 'remark'}`, () => {
+      assert.equal(tellsHealth({ supervisor: 'chromebox-watchdog', wallMs: 0, level, text }), expected)
+    })
+
+  const layers: [string, string | undefined][] = [
+    ['netns warp-muse missing', 'netns'],
+    ['veth ve-12345678 has no 10.201.35.1/30; next: ip addr add', 'netns'],
+    ['egress down: no URL answers; restarting the tunnel', 'egress'],
+    ['uplink down', 'egress'],
+    ['tunnel restart FAILED: egress down: x', 'egress'],
+    ['no chromium process for profile; relaunching', 'process'],
+    ['CDP unreachable on :9410; skip kill: launched 3s ago', 'cdp'],
+    ['relaunch FAILED — needs operator attention: CDP unreachable on :9410', 'cdp'],
+    ['relaunch FAILED — needs operator attention: it does not start', 'process'],
+    ['chat page "Chat" missing from target list', 'page'],
+    ['browser down behind a working relay', 'cdp'],
+    ['relay restart FAILED — needs operator attention', 'relay'],
+    ['api http 503', 'api'],
+    ['CRITICAL - still down after restart', 'api'],
+    ['something new', undefined],
+  ]
+  for (const [text, layer] of layers)
+    it(`"${text}" is about ${layer}`, () => assert.equal(layerOfText(text), layer))
+})

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { circuitMemo, holdMemo } from '../../lib/evidence/memory.ts'
+import { hostNamespaces, parseReceipt } from '../../lib/evidence/receipts.ts'
+import { readRun, readService, readTimer, readUnits, unitOf } from '../../lib/evidence/units.ts'
+import { NOW, receipt } from './truth-model.ts'
+
+const SLEPT = 500
+
+describe('what systemd says of a service', () => {
+  const cases: [Record<string, string>, object][] = [
+    [
+      { ActiveState: 'active', Result: 'success', ActiveEnterTimestampMonotonic: '2000000' },
+      { active: true, changing: false, sinceBootMs: 2500, text: 'active' },
+    ],
+    [
+      { ActiveState: 'failed', Result: 'exit-code', ActiveEnterTimestampMonotonic: '0' },
+      { active: false, changing: false, text: 'failed (exit-code)' },
+    ],
+    [
+      { ActiveState: 'activating', Result: 'success' },
+      { active: false, changing: true, text: 'activating' },
+    ],
+    [{ ActiveState: 'deactivating' }, { active: false, changing: true, text: 'deactivating' }],
+  ]
+  for (const [u, expected] of cases)
+    it(`${u.ActiveState}`, () => assert.deepEqual(readService(u, SLEPT), expected))
+
+  it('a unit that never ran has no end, for all its success', () => {
+    const u = { Result: 'success', ExecMainStatus: '0', ExecMainExitTimestampMonotonic: '0' }
+    assert.equal(readRun(u, 0).ended, false)
+  })
+  it('a run that ended', () => {
+    const u = { Result: 'exit-code', ExecMainStatus: '1', ExecMainExitTimestampMonotonic: '3000000' }
+    assert.deepEqual(readRun(u, SLEPT), { ended: true, exitBootMs: 3500, status: 1, result: 'exit-code' })
+  })
+})
+
+describe('what systemd says of a timer', () => {
+  const on = {
+    LoadState: 'loaded',
+    UnitFileState: 'enabled',
+    ActiveState: 'active',
+    SubState: 'waiting',
+    NextElapseUSecMonotonic: '1h 2min 3s',
+  }
+  const cases: [string, Record<string, string>, string, RegExp][] = [
+    ['waiting', on, 'armed', /^$/],
+    ['waiting for nothing', { ...on, NextElapseUSecMonotonic: 'infinity' }, 'unarmed', /nothing/],
+    ['its service runs', { ...on, SubState: 'running', NextElapseUSecMonotonic: 'infinity' }, 'armed', /^$/],
+    ['stopped', { ...on, ActiveState: 'inactive', SubState: 'dead' }, 'unarmed', /inactive/],
+    ['never installed', { LoadState: 'not-found' }, 'missing', /never installed/],
+    ['no answer', {}, 'missing', /never installed/],
+  ]
+  for (const [name, u, state, why] of cases)
+    it(name, () => {
+      const t = readTimer(u)
+      assert.equal(t.state, state)
+      assert.match(t.why, why)
+    })
+  it('armed and not enabled', () =>
+    assert.equal(readTimer({ ...on, UnitFileState: 'disabled' }).enabled, false))
+})
+
+describe('a node’s units', () => {
+  const loaded = { LoadState: 'loaded', ActiveState: 'active' }
+  const all = { 'netvm-netns@muse.service': loaded, 'chromebox@muse.service': loaded }
+  it('are seen', () => assert.equal(readUnits(all, 'muse', 0).seen, true))
+  it('are not, when this systemd is another one', () => {
+    assert.equal(
+      readUnits({ ...all, 'chromebox@muse.service': { LoadState: 'not-found' } }, 'muse', 0).seen,
+      false,
+    )
+    assert.equal(readUnits({}, 'muse', 0).seen, false)
+  })
+  it('a masked browser is known, and not running', () => {
+    const masked = { LoadState: 'masked', ActiveState: 'inactive' }
+    const u = readUnits({ ...all, 'chromebox@muse.service': masked }, 'muse', 0)
+    assert.ok(u.seen && !u.value.browser.active)
+  })
+  it('only the watchdog of the browser has one per node', () => {
+    assert.equal(unitOf('chromebox-watchdog', 'muse'), 'chromebox-watchdog@muse')
+    assert.equal(unitOf('agent-health', 'muse'), 'agent-health')
+  })
+})
+
+describe('a receipt', () => {
+  const good = receipt('chromebox-watchdog')
+  it('comes back as it was', () => assert.deepEqual(parseReceipt(JSON.stringify(good)), good))
+  it('loses control characters and what does not belong', () => {
+    const verdict = { ...good.verdict, reason: 'a\u001b[31mb\nc', evidence: ['x\u0007'] }
+    const r = parseReceipt(
+      JSON.stringify({ ...good, verdict, extra: { a: '\u001b[2J', b: [1] }, layers: [{ layer: 'x' }] }),
+    )
+    assert.equal(r.verdict.reason, 'ab c')
+    assert.deepEqual(r.verdict.evidence, ['x'])
+    assert.deepEqual(r.extra, { a: '' })
+    assert.deepEqual(r.layers, [])
+  })
+  const bad: [string, unknown][] = [
+    ['not JSON', undefined],
+    ['null', null],
+    ['a list', []],
+    ['another version', { ...good, version: 2 }],
+    ['no time', { ...good, at: { ...good.at, bootMs: 'x' } }],
+    ['no verdict', { ...good, verdict: 'healthy' }],
+    ['a verdict of a new kind', { ...good, verdict: { ...good.verdict, state: 'fine' } }],
+    ['no namespaces', { ...good, hostNs: null }],
+  ]
+  for (const [name, v] of bad)
+    it(`${name} is refused`, () => assert.throws(() => parseReceipt(JSON.stringify(v) ?? '{')))
+
+  it('the host’s namespaces are what most receipts of this boot say', () => {
+    const at = (net: number, bootId = 'b') => ({
+      ...good,
+      hostNs: { net, pid: 2 },
+      at: { ...good.at, bootId },
+    })
+    assert.deepEqual(hostNamespaces([at(7), at(1), at(1)], 'b'), { net: 1, pid: 2 })
+    assert.equal(hostNamespaces([at(1, 'other')], 'b'), undefined)
+    assert.equal(hostNamespaces([at(0)], 'b'), undefined)
+  })
+})
+
+describe('what the supervisors remember', () => {
+  it('a hold and its next probe', () => {
+    const held = { sinceWallMs: NOW.wallMs - 120_000 }
+    const last = { startBootMs: NOW.bootMs - 700_000, endBootMs: NOW.bootMs - 600_000 }
+    const state = { bootId: NOW.bootId, held, last }
+    assert.equal(holdMemo(state, NOW, 1_800_000), 'held for 2m, next probe in 20m')
+    assert.equal(holdMemo(state, NOW, 60_000), 'held for 2m, next probe due')
+    // Boot times of another boot say nothing about now.
+    assert.equal(holdMemo({ ...state, bootId: 'other' }, NOW, 1_800_000), 'held for 2m')
+    assert.equal(holdMemo({}, NOW, 1_800_000), undefined)
+  })
+  it('a circuit and its next probe', () => {
+    const openedAt = { ...NOW, bootMs: NOW.bootMs - 600_000 }
+    assert.equal(circuitMemo({ openedAt }, NOW, 1_800_000), 'circuit open, next probe in 20m')
+    assert.equal(circuitMemo({ openedAt }, NOW, 600_000), 'circuit half-open, next probe due')
+    assert.equal(circuitMemo({ openedAt: null }, NOW, 1_800_000), undefined)
+  })
+})
