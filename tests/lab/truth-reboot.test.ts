@@ -34,6 +34,8 @@ if (process.env.LAB_BOOT === '1') {
     await untilTitled('muse')
     runAll('muse')
     cpSync('/run/netvm/receipts', KEPT, { recursive: true })
+    // Tells scripts/lab that the end of this run is a reboot.
+    writeFileSync('/var/tmp/lab-reboot', '')
     ok(['sync'])
     sh(['systemctl', 'reboot'])
     await new Promise((resolve) => setTimeout(resolve, 60_000))
