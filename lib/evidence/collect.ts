@@ -99,9 +99,12 @@ export async function collect(
   return { at, sight, judged }
 }
 
-/** Only where nothing else decides, and where runs in the journal could: not when nobody watches the node. */
+/**
+ * Only where nothing else decides, and where runs in the journal could: not when nobody watches the node. A
+ * line in a log alone is not enough to go by, because healthy runs after it are silent.
+ */
 function needsJournal({ facts, verdict }: Judged): boolean {
-  if (verdict.beneath !== 'UNKNOWN' || facts.retired) return false
+  if ((verdict.beneath !== 'UNKNOWN' && verdict.source !== 'log') || facts.retired) return false
   return !facts.units.seen || facts.units.value.timers['chromebox-watchdog'].state === 'armed'
 }
 

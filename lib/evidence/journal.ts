@@ -1,5 +1,5 @@
 import { run } from '../exec.ts'
-import { clean } from '../text.ts'
+import { clean, seconds } from '../text.ts'
 import type { Look, Now } from '../types.ts'
 import { parseRuns } from './journal-parse.ts'
 import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './statements.ts'
@@ -50,9 +50,28 @@ export async function lookAtJournal(
       : journalProblem(r.stderr, r.code)
   if (why !== undefined) return () => ({ seen: false, why })
   const facts = parseRuns(r.stdout, nodes, now, sleptMs(now))
+  // Only when runs are missing is it worth asking whether they could have been there at all.
+  const missing = nodes.some((n) => facts.get(n)?.runs.length === 0)
+  const headers = missing ? await run(['journalctl', '--header', '--no-pager'], { deadlineMs }) : undefined
+  const begins = headers === undefined ? undefined : beginsText(headers.stdout, now.wallMs, windowMs)
   const damaged = /truncated|corrupted/i.test(r.stderr) ? clean(r.stderr.trim(), 120) : undefined
   return (node) => {
     const f = facts.get(node) ?? { runs: [] }
-    return { seen: true, value: damaged === undefined ? f : { ...f, incomplete: damaged } }
+    const late = begins === undefined || f.runs.length > 0 ? {} : { begins }
+    return { seen: true, value: { ...f, ...late, ...(damaged === undefined ? {} : { incomplete: damaged }) } }
   }
+}
+
+/**
+ * Says so when the journal's oldest entry is younger than the window (`journalctl --header`: microseconds in
+ * hex after each file's "Head realtime timestamp"); undefined when it reaches back, or says nothing. Pure.
+ */
+export function beginsText(headers: string, nowMs: number, windowMs: number): string | undefined {
+  const heads = [...headers.matchAll(/^Head realtime timestamp: .*\(([0-9a-f]+)\)$/gm)]
+    .map((m) => Number.parseInt(m[1] ?? '', 16) / 1000)
+    .filter((ms) => ms > 0)
+  if (heads.length === 0) return undefined
+  const oldest = Math.min(...heads)
+  if (oldest <= nowMs - windowMs) return undefined
+  return `it begins only ${seconds(Math.max(0, nowMs - oldest))} ago (vacuumed, or not kept over a boot)`
 }

@@ -127,7 +127,7 @@ function vouch(s: Supervisor, source: Source, at: number, browserSince: number |
 function failure(s: Supervisor, source: Source, at: number, text: string): Statement {
   const layer = layerOfText(text)
   const marks = new Map<Layer, { state: FactState; note: string }>()
-  if (layer !== undefined) marks.set(layer, { state: 'fail', note: text })
+  if (layer !== undefined) marks.set(layer, { state: 'fail', note: text.replace(/; next: .*$/, '') })
   const failedSomewhere = layer === undefined
   return { source, supervisor: s, atBootMs: at, marks, failedSomewhere, healthy: false }
 }
@@ -195,7 +195,9 @@ export function hear(facts: NodeFacts): Heard {
   if (facts.journal !== undefined) {
     if (!facts.journal.seen) unknowns.push(`journal: ${facts.journal.why}`)
     else {
-      const { runs, incomplete } = facts.journal.value
+      const { runs, incomplete, begins } = facts.journal.value
+      if (begins !== undefined) unknowns.push(`journal: ${begins}`)
+      else if (runs.length === 0) unknowns.push('journal: no recent run in it')
       if (incomplete !== undefined) unknowns.push(`journal: ${incomplete}`)
       for (const run of runs)
         if (incomplete === undefined || run.outcome === 'failure') rest.push(fromJournal(run, browserSince))

@@ -103,6 +103,8 @@ export interface JournalFacts {
   readonly runs: readonly JournalRun[]
   /** Set when entries are known to be missing (rate limit, vacuumed): then a success proves nothing. */
   readonly incomplete?: string
+  /** Why there may have been runs that are not in the journal: it does not reach back that far. */
+  readonly begins?: string
 }
 
 /** The newest lines about a node in one supervisor's log. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { journalProblem } from '../../lib/evidence/journal.ts'
+import { beginsText, journalProblem } from '../../lib/evidence/journal.ts'
 import { field, parseRuns } from '../../lib/evidence/journal-parse.ts'
 import { parseLog, tellsHealth } from '../../lib/evidence/logs.ts'
 import { layerOfText } from '../../lib/evidence/statements.ts'
@@ -124,6 +124,18 @@ describe('what journalctl says besides', () => {
       if (why === undefined) assert.equal(problem, undefined)
       else assert.match(problem ?? '', why)
     })
+})
+
+describe('how far back the journal reaches', () => {
+  const head = (ms: number) =>
+    `Head realtime timestamp: Mon 2026-11-30 04:22:01 UTC (${(ms * 1000).toString(16)})\n`
+  const now = 1_800_000_000_000
+  const window = 900_000
+  it('far enough', () =>
+    assert.equal(beginsText(head(now - 10) + head(now - window - 1), now, window), undefined))
+  it('not', () =>
+    assert.match(beginsText(head(now - 60_000) + head(now - 10), now, window) ?? '', /only 1m ago/))
+  it('nothing said', () => assert.equal(beginsText(`File path: /x\n${head(0)}`, now, window), undefined))
 })
 
 describe('the logs', () => {
