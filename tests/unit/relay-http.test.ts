@@ -130,6 +130,17 @@ test('a busy stretch of this process makes no healthy answer late', async () => 
   assert.equal(answer.kind, 'answer')
 })
 
+test('a busy stretch gives back time once: a silent server is still given up on', async () => {
+  const srv = await server(() => {})
+  const asked = httpGet({ host: '127.0.0.1', port: srv.port, path: '/', deadlineMs: 150 })
+  const end = performance.now() + 400
+  while (performance.now() < end);
+  const answer = await asked
+  await srv.close()
+  assert.equal(answer.kind, 'timeout')
+  assert.ok(answer.ms < 1500, `took ${answer.ms} ms`)
+})
+
 test('an endless body ends at the size bound, not at the deadline', async () => {
   const answer = await ask(reply(`HTTP/1.1 200 OK\r\n\r\n${'x'.repeat(5000)}`), 3000, 4096)
   assert.deepEqual([answer.kind, answer.ms < 2000], ['bad', true])

@@ -32,6 +32,20 @@ const parts: readonly [string, Partial<FleetLook>, Part, string, RegExp][] = [
     'fail',
     /has no 10\.201\.35\.1\/30/,
   ],
+  [
+    'veth with the address and another prefix',
+    {
+      hostLinks: seen([
+        {
+          ...link(ifNames('muse').veth, ''),
+          inet: [{ address: '10.201.35.1', prefixLength: 24 }],
+        },
+      ]),
+    },
+    'veth',
+    'fail',
+    /has no/,
+  ],
   ['veth gone', { hostLinks: seen([]) }, 'veth', 'fail', /^no ve-/],
   ['veth not seen', { hostLinks: blind('no ip') }, 'veth', 'unknown', /no ip/],
   ['namespace gone', { namespaces: seen({ names: [], others: [] }) }, 'netns', 'fail', /warp-muse missing/],

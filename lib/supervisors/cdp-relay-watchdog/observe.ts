@@ -15,6 +15,8 @@ import type { CloseLook, LinkState, PortListener, RelayObservation, RelayUnits }
 const MAX_SOCKETS = 256
 /** Nodes looked into side by side; each has one child at a time, and there are two more for all of them: 64. */
 const MAX_CLOSE = 62
+/** For the two children that look for all nodes together: 400 units, 200 namespaces, on a machine that is busy. */
+const SHARED_DEADLINE_MS = 15_000
 const UNIT_PROPS = ['LoadState', 'ActiveState', 'SubState', 'Result', 'Listen']
 
 /**
@@ -142,7 +144,7 @@ export function parseListen(text: string): string[] {
 
 async function lookUnits(suspects: readonly Node[]): Promise<Look<Map<string, RelayUnits>>> {
   const names = suspects.flatMap((n) => [`cdp-relay@${n.name}.socket`, `cdp-relay@${n.name}.service`])
-  const look = await show(names, UNIT_PROPS)
+  const look = await show(names, UNIT_PROPS, SHARED_DEADLINE_MS)
   if (!look.seen) return look
   const value = new Map<string, RelayUnits>()
   for (const { name } of suspects) {
@@ -168,7 +170,7 @@ async function lookListeners(
   suspects: readonly Node[],
   rows: readonly Node[],
 ): Promise<Look<Map<string, PortListener[]>>> {
-  const all = await listenersEverywhere(p)
+  const all = await listenersEverywhere(p, SHARED_DEADLINE_MS)
   if (!all.seen) return all
   const ownerOfAddress = new Map(rows.map((row) => [row.peer, row.name]))
   const value = new Map<string, PortListener[]>()
