@@ -10,7 +10,7 @@ import type { Look } from '../types.ts'
 
 /** A listening TCP socket and the namespace it is in. */
 export interface NetListener {
-  /** Name under /run/netns. */
+  /** Name under /run/netns, or `HOST` (ownership.ts). */
   readonly netns: string
   /** IPv4 text, also when the socket is an IPv6 one for it; `0.0.0.0` or `::` for any. */
   readonly address: string

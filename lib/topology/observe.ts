@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs'
 import { mapBounded } from '../bounded.ts'
 import type { Config } from '../config.ts'
 import { run } from '../exec.ts'
+import { parseTcpTable } from '../listener.ts'
 import { ifNames } from '../names.ts'
 import { inNetns, lookInterfaces, lookNetns, parseInterfaces } from '../netns.ts'
 import type { Paths } from '../paths.ts'
@@ -11,7 +13,14 @@ import { parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
 import { clean } from '../text.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
 import type { Look, Node } from '../types.ts'
-import { describeProcess, listenersEverywhere, namespaceNames, ownersOf } from './listeners.ts'
+import {
+  describeProcess,
+  listenersEverywhere,
+  type NetListener,
+  namespaceNames,
+  ownersOf,
+} from './listeners.ts'
+import { HOST } from './ownership.ts'
 import type {
   BrowserSeen,
   FleetLook,
@@ -105,9 +114,22 @@ export function parseHandshakes(stdout: string): Map<string, number> {
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
   const all = await listenersEverywhere(p, DEADLINE_MS)
   if (!all.seen) return all
-  const ours = all.value.filter((l) => l.netns.startsWith('warp-'))
+  const ours = [...all.value.filter((l) => l.netns.startsWith('warp-')), ...hostListeners(p)]
   const owners = ownersOf(p, new Set(ours.map((l) => l.inode)))
   return { seen: true, value: ours.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] })) }
+}
+
+/** Listeners of the host itself on addresses that belong to nodes (10.201.0.0/16): a relay in the wrong place. */
+function hostListeners(p: Paths): NetListener[] {
+  try {
+    const tables = readFileSync(`${p.proc}/self/net/tcp`, 'latin1')
+    return parseTcpTable(tables).flatMap((l) =>
+      l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : [],
+    )
+  } catch {
+    // A kernel without this file has shown nothing of the namespaces either.
+    return []
+  }
 }
 
 async function lookUnits(): Promise<Look<UnitSeen[]>> {

@@ -2,6 +2,9 @@ import type { ParsedRegistry } from '../registry.ts'
 import type { Node } from '../types.ts'
 import type { Ownership } from './types.ts'
 
+/** Stands for the host's own namespace, which has no name under /run/netns; no name there can be empty. */
+export const HOST = ''
+
 /**
  * Whose a node name is. Only `none` and `retired` may be told to be removed: a row that was refused for one
  * bad cell, or that another host runs, still has an owner.

@@ -1,4 +1,5 @@
 import type { Node } from '../types.ts'
+import { HOST } from './ownership.ts'
 import type { FleetLook, OwnedListener, Ownership, Stray } from './types.ts'
 
 type OwnerOf = (name: string) => Ownership
@@ -68,6 +69,7 @@ function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) =
   return look.listeners.value
     .filter((l) => !LOOPBACK.test(l.address))
     .flatMap((l) => {
+      if (l.netns === HOST) return [hostListener(look, l, owner)]
       const whose = owner(nodeOf(l.netns))
       if (whose.is !== 'active')
         return present(stray('listener', describe(l), whose, nodeOf(l.netns), removal(look, l)))
@@ -80,6 +82,16 @@ function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) =
       const why = rightPlace ? `it is not cdp-relay@${row.name}` : whyWrong(look, l, row, isLocal)
       return [{ kind: 'listener' as const, what: describe(l), why, ...remover(look, l) }]
     })
+}
+
+/** Relays listen inside namespaces. One on the host is nobody's, unless its address is of a row that is not ours to judge. */
+function hostListener(look: FleetLook, l: OwnedListener, owner: OwnerOf): Stray {
+  const row = look.registry.nodes.find((n) => n.peer === l.address || n.gw === l.address)
+  const whose = owner(row?.name ?? '')
+  const told = { kind: 'listener', what: describe(l), why: 'relays listen inside their namespaces' } as const
+  return whose.is === 'active' || whose.is === 'retired' || whose.is === 'none'
+    ? { ...told, ...remover(look, l) }
+    : { ...told, why: whose.why }
 }
 
 function whyWrong(look: FleetLook, l: OwnedListener, row: Node, isLocal: (node: Node) => boolean): string {
@@ -98,7 +110,7 @@ const describe = (l: OwnedListener) => {
     o === undefined
       ? 'a process that cannot be seen'
       : `${o.program} (pid ${o.pid}${o.unit === '' ? '' : `, ${o.unit}`})`
-  return `listener ${l.address}:${l.port} in ${l.netns}, ${by}`
+  return `listener ${l.address}:${l.port} ${l.netns === HOST ? 'on the host' : `in ${l.netns}`}, ${by}`
 }
 
 function remover(look: FleetLook, l: OwnedListener): { remove?: string } {
@@ -116,7 +128,7 @@ function removal(look: FleetLook, l: OwnedListener): string {
   if (inSystemd)
     return unit === undefined ? `systemctl list-sockets ${endpoint}` : `systemctl stop ${unit.id}`
   const [o] = l.owners
-  if (o === undefined) return `ip netns exec ${l.netns} ss -ltnp`
+  if (o === undefined) return l.netns === HOST ? 'ss -ltnp' : `ip netns exec ${l.netns} ss -ltnp`
   return o.unit.endsWith('.service') ? `systemctl stop ${o.unit}` : `kill ${o.pid}`
 }
 

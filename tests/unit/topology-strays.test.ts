@@ -46,6 +46,17 @@ const strays: readonly [string, Partial<FleetLook>, RegExp, string][] = [
     'kill 77',
   ],
   [
+    'a relay on the host',
+    {
+      listeners: seen([
+        ...museListeners,
+        { ...listener('muse', '10.201.35.1', 9435, { owners: [socat] }), netns: '' },
+      ]),
+    },
+    /listener 10\.201\.35\.1:9435 on the host, socat/,
+    'kill 77',
+  ],
+  [
     'a socket unit on a wrong address',
     {
       listeners: seen([...museListeners, listener('muse', '10.201.40.2', 9435)]),
