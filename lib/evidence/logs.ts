@@ -20,7 +20,7 @@ export function parseLog(
   whole: boolean,
   supervisor: Supervisor,
 ): (LogLine & { node: string })[] {
-  const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n')
+  const lines = text.split('\n')
   lines.pop()
   if (!whole) lines.shift()
   return lines.flatMap((raw) => {

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
+import type { LiveFacts, NodeFacts, UnitFacts } from '../../lib/evidence/types.ts'
+import type { Receipt } from '../../lib/types.ts'
+import { facts, NOW, receipt, saw } from './truth-model.ts'
+
+// Looks and evidence that contradict each other.
+const user = facts('healthy', 'user')
+const hidepid = facts('healthy', 'hidepid')
+const blind = facts('healthy', 'both')
+
+const live = (f: NodeFacts, over: Partial<LiveFacts>): NodeFacts => ({ ...f, live: { ...f.live, ...over } })
+const units = (f: NodeFacts, over: Partial<UnitFacts>): NodeFacts => {
+  assert.ok(f.units.seen)
+  return { ...f, units: saw({ ...f.units.value, ...over }) }
+}
+const off = { active: false, changing: false, text: 'inactive' }
+const withReceipt = (f: NodeFacts, r: Receipt): NodeFacts => ({
+  ...f,
+  receipts: { ...f.receipts, [r.supervisor]: saw(r) },
+})
+const word = (f: NodeFacts) => phrase(decide(f))
+
+describe('an answer that cannot be the node’s', () => {
+  it('without a browser in the process table', () => {
+    const f = live(user, { process: saw({ present: false }) })
+    assert.equal(word(f), 'DEGRADED process')
+    assert.equal(readable(f, decide(f)).word, 'DOWN')
+  })
+  it('while the relay’s socket is gone', () => {
+    const f = units(user, { relay: off })
+    assert.equal(word(f), 'DEGRADED relay')
+    assert.match(decide(f).reason, /not the relay answers/)
+    assert.equal(readable(f, decide(f)).word, 'DOWN')
+  })
+  it('while the veth has no address here', () => {
+    const f = live(user, { gateway: saw(false) })
+    assert.equal(word(f), 'DEGRADED netns')
+    assert.notEqual(decide(f).layers.find((l) => l.layer === 'cdp')?.source, 'live')
+    assert.equal(readable(f, decide(f)).word, 'DOWN')
+  })
+})
+
+describe('a look beats what systemd and the runs say', () => {
+  it('a browser outside its unit that answers is up', () => {
+    assert.equal(word(units(hidepid, { browser: off })), 'ACTIVE')
+  })
+  it('a browser that is stopped cannot answer, whatever the last run found', () => {
+    const process = saw({ present: true, pid: 7, ageMs: 1, state: 'T' })
+    assert.equal(word(live(facts('healthy', 'own-net'), { process })), 'DEGRADED cdp')
+  })
+  it('a stopped one that answers all the same is up', () => {
+    assert.equal(
+      word(live(user, { process: saw({ present: true, pid: 7, ageMs: 1, state: 'T' }) })),
+      'ACTIVE',
+    )
+  })
+})
+
+describe('a look at one half does not refute a finding about the other', () => {
+  it('the veth is there, the namespace is broken inside', () => {
+    const broken = { layer: 'netns', reason: 'netns warp-muse missing' } as const
+    const f = withReceipt(user, receipt('chromebox-watchdog', broken))
+    assert.equal(word(live(f, { cdp: saw({ kind: 'refused' }) })), 'DEGRADED netns')
+    // An answer all the way through does.
+    assert.equal(word(f), 'ACTIVE')
+  })
+})
+
+describe('evidence that says less than it seems to', () => {
+  it('a run that could not tell is not healthy, whatever its marks', () => {
+    const r = receipt('chromebox-watchdog')
+    const v = { state: 'unknown', code: 'x', reason: 'ran out of time', evidence: [] } as const
+    assert.equal(word(withReceipt(blind, { ...r, verdict: v })), 'UNKNOWN')
+  })
+  it('a browser that was started after the watchdog’s run, though another has seen it since', () => {
+    const since = { active: true, changing: false, sinceBootMs: NOW.bootMs - 30_000, text: 'active' }
+    const relay = receipt('cdp-relay-watchdog', undefined, { at: { ...NOW, bootMs: NOW.bootMs - 10_000 } })
+    assert.equal(word(withReceipt(units(blind, { browser: since }), relay)), 'UNKNOWN')
+  })
+  it('a browser that is starting is not stopped', () => {
+    const starting = { active: false, changing: true, text: 'activating' }
+    assert.notEqual(decide(units(blind, { browser: starting })).word, 'STOPPED')
+  })
+  it('a fleet-wide run that failed says nothing of a node it does not name', () => {
+    const run = {
+      supervisor: 'cdp-relay-watchdog',
+      endBootMs: NOW.bootMs - 1000,
+      outcome: 'failure',
+    } as const
+    assert.equal(word({ ...blind, journal: saw({ runs: [run] }) }), 'ACTIVE [*]')
+  })
+})
