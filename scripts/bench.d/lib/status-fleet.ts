@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ifNames } from '../../../lib/names.ts'
+import { cadence, ok, sh, writeUnit } from '../../../tests/lab/harness.ts'
+import { inShell, makeUser } from '../../../tests/lab/truth-shells.ts'
+import { judge } from './stats.ts'
+import { wall } from './status-wall.ts'
+
+// 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
+const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
+const rows = Array.from({ length: 200 }, (_, i) => ({
+  name: `b${i + 10}`,
+  octet: i + 10,
+  port: 20_010 + i,
+  gw: `10.201.${i + 10}.1`,
+  peer: `10.201.${i + 10}.2`,
+}))
+const STATUS = ['box', 'fleet', 'status', '--json']
+const LIMIT_MS = 3000
+
+function setUp(): void {
+  ok(['systemctl', 'stop', 'cdp-relay-watchdog.timer', 'agent-health.timer'])
+  const host = rows.flatMap((row) => {
+    const { veth, vpeer } = ifNames(row.name)
+    return [
+      `netns add warp-${row.name}`,
+      `link add ${veth} type veth peer name ${vpeer} netns warp-${row.name}`,
+      `addr add ${row.gw}/30 dev ${veth}`,
+      `link set ${veth} up`,
+    ]
+  })
+  ok(['ip', '-batch', '-'], { input: `${host.join('\n')}\n`, deadlineMs: 120_000 })
+  for (const row of rows) {
+    const { vpeer } = ifNames(row.name)
+    const inside = ['link set lo up', `addr add ${row.peer}/30 dev ${vpeer}`, `link set ${vpeer} up`]
+    ok(['ip', '-n', `warp-${row.name}`, '-batch', '-'], { input: `${inside.join('\n')}\n` })
+  }
+  const cells = rows.map(
+    (r) =>
+      `| ${r.name} | bench | warp-${r.name} | ${r.port} | ${r.gw} | ${r.peer} | 127.0.0.1:${r.port} | active |`,
+  )
+  const head =
+    '| Node | Agent | Netns | CDP Port | Veth IP (host) | Peer IP (netns) | Relay Target | Status |'
+  writeFileSync('/etc/netvm/NODES.md', `${head}\n|${'---|'.repeat(8)}\n${cells.join('\n')}\n`)
+}
+
+/** Units of the fleet's names that do nothing, started: systemd has a thousand of them to tell about. */
+function startUnits(): void {
+  const nothing = '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n'
+  writeUnit('netvm-netns@.service', nothing)
+  writeUnit('chromebox@.service', nothing)
+  writeUnit('chromebox-watchdog@.service', '[Service]\nType=oneshot\nExecStart=/bin/true\n')
+  writeUnit('cdp-relay@.socket', '[Socket]\nListenStream=/run/bench-%i\n')
+  cadence('chromebox-watchdog@.timer', 3600)
+  for (const unit of [
+    'netvm-netns@N.service',
+    'chromebox@N.service',
+    'cdp-relay@N.socket',
+    'chromebox-watchdog@N.timer',
+  ])
+    ok(['systemctl', 'start', ...rows.map((r) => unit.replace('N', r.name))], { deadlineMs: 200_000 })
+}
+
+async function standIns(silent: (octet: number) => boolean): Promise<() => void> {
+  const list = rows.flatMap((row) =>
+    [row.peer, '127.0.0.1'].map((host) => {
+      return { netns: `warp-${row.name}`, host, port: row.port, silent: silent(row.octet) }
+    }),
+  )
+  writeFileSync('/run/stand-ins.json', JSON.stringify(list))
+  const child = spawn('python3', [STAND_INS, '/run/stand-ins.json'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.once('data', () => resolve())
+    child.once('exit', (code) => reject(new Error(`the stand-ins ended with ${code}`)))
+  })
+  return () => child.kill('SIGKILL')
+}
+
+const live = (json: string): number =>
+  (JSON.parse(json).nodes as { layers: { layer: string; state: string; source: string }[] }[]).filter((n) =>
+    n.layers.some((l) => l.layer === 'cdp' && l.state === 'ok' && l.source === 'live'),
+  ).length
+
+const met: boolean[] = []
+makeUser()
+setUp()
+startUnits()
+let end = await standIns(() => false)
+sh(['systemctl', 'start', 'cdp-relay-watchdog.service'], { deadlineMs: 120_000 })
+for (const shell of ['root', 'user'] as const) {
+  const { ms, out } = wall(inShell(shell, STATUS), 5)
+  if (live(out) !== 200) throw new Error(`${shell}: ${live(out)} of 200 seen live`)
+  met.push(judge(`200 nodes, sighted (${shell})`, ms, LIMIT_MS, ' ms'))
+}
+met.push(judge('200 nodes, blind', wall(inShell('both', STATUS), 5).ms, LIMIT_MS, ' ms'))
+end()
+end = await standIns((octet) => octet % 2 === 1)
+const half = wall(inShell('root', STATUS), 3)
+if (live(half.out) !== 100) throw new Error(`${live(half.out)} of 100 seen live`)
+met.push(judge('200 nodes, 100 of them silent', half.ms, LIMIT_MS, ' ms'))
+end()
+process.exitCode = met.every(Boolean) ? 0 : 1

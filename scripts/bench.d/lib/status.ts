@@ -1,0 +1,76 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { nodeUp, ok, sh, stopTimers, tick, untilTitled } from '../../../tests/lab/harness.ts'
+import { inShell, makeUser } from '../../../tests/lab/truth-shells.ts'
+import { judge } from './stats.ts'
+import { wall } from './status-wall.ts'
+
+// Six real browsers; the supervisors have run and rest, so that only the status is measured.
+const NODES = ['muse', 'pip', '646', 'opm', 'def', 'dev']
+const FILL = fileURLToPath(new URL('./journal-fill.py', import.meta.url))
+const STATUS = ['box', 'fleet', 'status']
+const met: boolean[] = []
+
+makeUser()
+ok(['systemctl', 'log-level', 'info'])
+for (const node of NODES) {
+  nodeUp(node)
+  await untilTitled(node)
+}
+
+function runsOfAll(): void {
+  for (const node of NODES) tick(node)
+  sh(['systemctl', 'start', 'cdp-relay-watchdog.service'])
+  ok(['journalctl', '--sync'])
+}
+
+/** The words of all nodes, each once, as in `ACTIVE ACTIVE [*]`. */
+const words = (json: string): string =>
+  [...new Set((JSON.parse(json).nodes as { text: string }[]).map((n) => n.text))].join(' ')
+
+function measure(what: string, argv: readonly string[], expected: string, limitMs: number): void {
+  const { ms } = wall(argv)
+  const said = words(sh([...argv, '--json']).stdout)
+  if (said !== expected) throw new Error(`${what}: ${said} instead of ${expected}`)
+  met.push(judge(what, ms, limitMs, ' ms'))
+}
+
+runsOfAll()
+stopTimers()
+for (const shell of ['root', 'user'] as const)
+  measure(`six nodes, sighted (${shell})`, inShell(shell, STATUS), 'ACTIVE', 400)
+measure('six nodes, blind, no big journal', inShell('both', STATUS), 'ACTIVE [*]', 600)
+
+mkdirSync('/etc/systemd/journald.conf.d', { recursive: true })
+writeFileSync(
+  '/etc/systemd/journald.conf.d/bench.conf',
+  '[Journal]\nStorage=persistent\nRateLimitBurst=0\nSystemMaxUse=3G\nSystemKeepFree=1M\nSystemMaxFileSize=128M\nSyncIntervalSec=1h\n',
+)
+ok(['systemctl', 'restart', 'systemd-journald'])
+for (let i = 0; i < 40; i++) {
+  ok(['python3', FILL, '200'], { deadlineMs: 280_000 })
+  ok(['journalctl', '--sync'])
+  if (journalMiB() >= 1024) break
+}
+function journalMiB(): number {
+  return Number(ok(['du', '-sm', '/var/log/journal']).split(/\s/)[0])
+}
+process.stdout.write(
+  `the journal: ${journalMiB()} MiB, ${ok(['sh', '-c', 'ls /var/log/journal/*/*.journal | wc -l'])} files\n`,
+)
+runsOfAll()
+
+measure('six nodes, sighted, journal 1 GiB', inShell('user', STATUS), 'ACTIVE', 400)
+measure('six nodes, blind, journal 1 GiB', inShell('both', STATUS), 'ACTIVE [*]', 600)
+// Blind, and with neither a bus nor receipts: here the journal is what decides.
+const hidden = [
+  'unshare',
+  ...['-m', '-n', '-p', '-f', '--mount-proc', '--', 'sh', '-ec'],
+  'for d in /run/netvm/receipts /run/dbus /run/systemd; do mount -t tmpfs -o mode=755 tmpfs $d; done; exec "$@"',
+  ...['sh', 'setpriv', '--reuid=tester', '--regid=tester', '--groups=systemd-journal'],
+  ...STATUS,
+]
+measure('six nodes, blind, only the journal speaks, 1 GiB', hidden, 'ACTIVE [*]', 600)
+const { ms } = wall(inShell('root', ['host-evidence']), 5)
+met.push(judge('host-evidence of six nodes, journal 1 GiB', ms, 1000, ' ms'))
+process.exitCode = met.every(Boolean) ? 0 : 1
