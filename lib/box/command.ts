@@ -48,6 +48,8 @@ Examples:
 export async function boxCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   const { Command, CommanderError } = await import('commander')
   let code: ExitCode = EXIT.OK
+  // `box … | head`: who reads no more has seen enough.
+  process.stdout.on('error', () => process.exit(code))
   const box = new Command('box').description('The fleet at a glance, and what a person wants of a node.')
   box.exitOverride().configureOutput({ writeErr: () => {} })
   box.addHelpText(

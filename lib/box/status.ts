@@ -1,5 +1,6 @@
 import { hostname, loadavg } from 'node:os'
 import { isTty, type Style, style } from '../cli.ts'
+import { errorLine } from '../errors.ts'
 import { type Collected, collect } from '../evidence/collect.ts'
 import { phrase } from '../evidence/decide.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
@@ -81,14 +82,23 @@ export async function fleetStatus(
   options: StatusOptions,
 ): Promise<ExitCode> {
   const paint = await style()
-  for (;;) {
+  const once = async (clear: string): Promise<ExitCode> => {
     // Anew each time: rows come and go while somebody watches.
     const { config, nodes, refused } = select(p, names)
     const c = await collect(p, config, nodes)
     const text = options.json === true ? JSON.stringify(toJson(c, refused)) : toText(c, refused, paint)
-    const clear = options.watch === true && options.json !== true && isTty() ? '\u001b[H\u001b[2J' : ''
     process.stdout.write(`${clear}${text}\n`)
-    if (options.watch !== true) return exitOf(c, refused.length)
+    return exitOf(c, refused.length)
+  }
+  if (options.watch !== true) return once('')
+  const clear = options.json !== true && isTty() ? '\u001b[H\u001b[2J' : ''
+  for (;;) {
+    try {
+      await once(clear)
+    } catch (err) {
+      // Somebody is editing the registry, perhaps: say so, and look again.
+      process.stderr.write(`box: ${errorLine(err)}\n`)
+    }
     await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
   }
 }

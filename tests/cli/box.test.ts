@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
+import { type SpawnSyncReturns, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import type { Readable } from 'node:stream'
 import { before, describe, it, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { tempDir } from '../unit/temp.ts'
@@ -88,6 +90,24 @@ describe('box fleet status', () => {
     assert.equal(r.status, 1)
     const netns = muse.layers.find((l: { layer: string }) => l.layer === 'netns')
     assert.deepEqual([netns.state, netns.source], ['fail', 'live'])
+  })
+
+  it('--watch goes on through a registry in the middle of an edit, and ends when nobody reads', async (t) => {
+    const root = new Root(t)
+    root.receipts('muse')
+    const env = { ...process.env, NETVM_ROOT: root.dir, PATH: `${root.dir}/bin:${process.env.PATH}` }
+    const child = spawn(process.execPath, [`${REPO}/dist/box`, 'fleet', 'status', '--watch'], { env })
+    t.after(() => child.kill('SIGKILL'))
+    const next = async (stream: Readable) => String((await once(stream, 'data'))[0])
+    assert.match(await next(child.stdout), /^muse {2}ACTIVE \[\*\]/m)
+    const table = readFileSync(`${root.dir}/etc/netvm/NODES.md`, 'utf8')
+    root.write('etc/netvm/NODES.md', '')
+    assert.match(await next(child.stderr), /^box: .*NODES.md/)
+    root.write('etc/netvm/NODES.md', table)
+    assert.match(await next(child.stdout), /^muse {2}ACTIVE \[\*\]/m)
+    child.stdout.destroy()
+    const [code] = await once(child, 'exit')
+    assert.equal(code, 0)
   })
 
   it('refused rows are told with their line, the others are shown', (t) => {

@@ -100,7 +100,7 @@ describe('files that only root can have written', () => {
     assert.match(look.seen ? '' : look.why, /others may write/)
   })
 
-  const at = '/run/netvm-trust-test'
+  const at = `/run/netvm-trust-test-${process.pid}`
   const make = (): Trust => {
     mkdirSync(`${at}/netvm`, { recursive: true, mode: 0o755 })
     writeFileSync(`${at}/netvm/f`, 'x', { mode: 0o644 })
