@@ -1,4 +1,4 @@
-import { readlinkSync } from 'node:fs'
+import { readFileSync, readlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import type { Paths } from '../paths.ts'
 import { canSeeAll } from '../proc.ts'
@@ -16,7 +16,7 @@ export interface Shell {
   readonly firstUserNs: boolean
   /** No process is hidden, and pid 1 is an init. */
   readonly all: Look<true>
-  /** IPv4 addresses of our interfaces that are up and have a carrier. */
+  /** IPv4 addresses of our network namespace. */
   readonly addresses: ReadonlySet<string>
 }
 
@@ -38,7 +38,7 @@ export function lookAtShell(
   p: Paths,
   hostNs: Shell['hostNs'],
   ids: IdMap = ownIdMap(p.proc),
-  addresses: ReadonlySet<string> = ownAddresses(),
+  addresses: ReadonlySet<string> = ownAddresses(p),
 ): Shell {
   const net = inode(`${p.proc}/self/ns/net`)
   const pid = inode(`${p.proc}/self/ns/pid`)
@@ -83,8 +83,26 @@ export function judgeSight(s: Shell): Sight {
   return { processes, absenceCounts: s.hostNs !== undefined, network, blind }
 }
 
-/** Addresses of interfaces that are up and have a carrier (libuv leaves the others out). */
-function ownAddresses(): ReadonlySet<string> {
+/**
+ * The IPv4 addresses of this network namespace, from `/proc/net/fib_trie`: an address, and below it
+ * `/32 host LOCAL`. Pure.
+ */
+export function localAddresses(fibTrie: string): ReadonlySet<string> {
+  return new Set(
+    [...fibTrie.matchAll(/\|-- (\d+\.\d+\.\d+\.\d+)\n\s+\/32 host LOCAL/g)].map((m) => m[1] ?? ''),
+  )
+}
+
+/**
+ * Not from the list of interfaces where it can be helped: libuv leaves out those without the flag RUNNING,
+ * which the kernel sets up to a second after a veth pair came up.
+ */
+function ownAddresses(p: Paths): ReadonlySet<string> {
+  try {
+    return localAddresses(readFileSync(`${p.proc}/net/fib_trie`, 'utf8'))
+  } catch {
+    // No such file in a kernel without it, or below a /proc that does not know this process.
+  }
   const found = new Set<string>()
   try {
     for (const list of Object.values(networkInterfaces()))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { maybeRoot, parseIdMap, Trust } from '../../lib/evidence/owner.ts'
-import { judgeSight, lookAtShell, type Shell } from '../../lib/evidence/sight.ts'
+import { judgeSight, localAddresses, lookAtShell, type Shell } from '../../lib/evidence/sight.ts'
 import { paths } from '../../lib/paths.ts'
 import { needsRoot } from './needs-root.ts'
 import { tempDir, tempPaths } from './temp.ts'
@@ -62,6 +62,31 @@ describe('what a shell can see of the host', () => {
     const s = lookAtShell(paths(''), undefined)
     assert.ok((s.net ?? 0) > 0)
     assert.ok((s.pid ?? 0) > 0)
+  })
+})
+
+describe('the addresses of a network namespace', () => {
+  const TRIE = `Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 10.201.35.0
+        /30 link UNICAST
+     |-- 10.201.35.9
+        /32 host UNICAST
+Local:
+        +-- 10.201.35.0/30 2 0 2
+           |-- 10.201.35.1
+              /32 host LOCAL
+           |-- 10.201.35.3
+              /32 link BROADCAST
+     |-- 127.0.0.1
+        /32 host LOCAL
+`
+  it('are those that are local, not those there is a route to', () => {
+    assert.deepEqual([...localAddresses(TRIE)], ['10.201.35.1', '127.0.0.1'])
+    assert.equal(localAddresses('').size, 0)
+  })
+  it('are read from the kernel', () => {
+    assert.ok(lookAtShell(paths(''), undefined).addresses.has('127.0.0.1'))
   })
 })
 
