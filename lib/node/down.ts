@@ -43,8 +43,7 @@ export function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
   return withLock(ctx.p, `node-${name}`, 'taking the node down', opts, async () => {
     const want = networkOf(ctx.p, name) ?? { ...deriveNames(name), node: name }
     await retireRow(ctx, name, want)
-    await stopUnits(ctx, name)
-    await emptyNamespace(ctx, want)
+    await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
     await removeFiles(ctx, name, want)
     const left = await leftovers(ctx.p, name, want)
@@ -89,7 +88,7 @@ function unitsOf(name: string): string[] {
   ]
 }
 
-async function stopUnits(ctx: DownContext, name: string): Promise<void> {
+async function stopUnits(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
   const units = unitsOf(name)
   const [target = '', timer = '', browser = ''] = units
   const running = (await states(units)).filter(([, state]) => state !== 'inactive').map(([unit]) => unit)
@@ -97,7 +96,10 @@ async function stopUnits(ctx: DownContext, name: string): Promise<void> {
   await systemctl(['stop'], [target, timer])
   await systemctl(['stop'], [browser])
   await watchdogEnd(name)
-  await systemctl(['stop'], units.slice(3))
+  await systemctl(['stop'], units.slice(3, -1))
+  // While the namespace has its name, who is in it can be found.
+  await emptyNamespace(ctx, want)
+  await systemctl(['stop'], units.slice(-1))
   await systemctl(['reset-failed'], units, true)
   if (running.length > 0) ctx.say('units', `stopped ${running.join(' ')}`)
 }

@@ -69,8 +69,10 @@ async function network(ctx: UpContext, node: Node): Promise<void> {
   const unit = `netvm-netns@${node.name}.service`
   const active = (await states([unit]))[unit]?.ActiveState === 'active'
   const file = netnsFile(ctx.p, node.netns)
-  if (active && file === 'absent') {
-    ctx.say('netns', `${node.netns} was taken away: stopping what still runs in it`)
+  const elsewhere = file === 'namespace' && runsElsewhere(ctx.p, node)
+  if (active && (file === 'absent' || elsewhere)) {
+    const what = elsewhere ? 'is not the one that the browser runs in' : 'was taken away'
+    ctx.say('netns', `${node.netns} ${what}: stopping what still runs in the old one`)
     await systemctl(['stop'], dependants(node.name))
     await systemctl(['restart'], [unit])
     ctx.say('netns', `${node.netns} made again`)
@@ -107,9 +109,9 @@ async function startMissing(ctx: UpContext, node: Node): Promise<void> {
   const seen = await states([browser, socket, tunnel])
   const running = (unit: string) => seen[unit]?.ActiveState === 'active'
   const restart: string[] = []
-  const staleBrowser = running(browser) ? browserIsStale(ctx.p, node) : undefined
-  if (staleBrowser) {
-    ctx.say('browser', `restarting it: ${staleBrowser}`)
+  const port = running(browser) ? otherPort(ctx.p, node) : undefined
+  if (port) {
+    ctx.say('browser', `restarting it: its port is ${port}, the row says ${node.cdpPort}`)
     restart.push(browser)
   }
   if (running(socket) && !relayIsBound(ctx.p, node)) {
@@ -129,15 +131,21 @@ async function startMissing(ctx: UpContext, node: Node): Promise<void> {
   )
 }
 
-/** Why the running browser is not the one that the row asks for, or nothing. */
-function browserIsStale(p: Paths, node: Node): string | undefined {
+/** The namespace was deleted and made again, by hand, under a browser that lives on in the old one. */
+function runsElsewhere(p: Paths, node: Node): boolean {
   const netns = lookNetns(p, node.netns)
   const found = findMain(p, node, netns.seen ? netns.value.inode : undefined)
-  if (!found.process.seen) return undefined
-  const main = found.process.value
-  if (main === undefined) return found.elsewhere.length > 0 ? 'it runs in another namespace' : undefined
-  const port = `--remote-debugging-port=${node.cdpPort}`
-  return readArgv(p.proc, main.pid).includes(port) ? undefined : `its port is not ${node.cdpPort}`
+  return found.process.seen && found.process.value === undefined && found.elsewhere.length > 0
+}
+
+/** The port that the running browser was started with, when it is not the row's. */
+function otherPort(p: Paths, node: Node): string | undefined {
+  const netns = lookNetns(p, node.netns)
+  const found = findMain(p, node, netns.seen ? netns.value.inode : undefined)
+  if (!found.process.seen || found.process.value === undefined) return undefined
+  const port = readArgv(p.proc, found.process.value.pid).find((a) => a.startsWith('--remote-debugging-port='))
+  const number = port?.split('=')[1]
+  return number === undefined || number === String(node.cdpPort) ? undefined : number
 }
 
 /** A socket unit stays active over the socket of a namespace that is gone. Not seen counts as bound. */
