@@ -35,7 +35,8 @@ function missingUnit(m: Observation['missingUnitFiles'][number]): Finding {
 
 /** Unit files changed on disk that systemd has not read. */
 function staleManager(o: Observation): Finding[] {
-  const stale = Object.entries(o.units).filter(([, u]) => u.needReload)
+  // A masked unit that has drop-ins says so for ever; reloading changes nothing.
+  const stale = Object.entries(o.units).filter(([, u]) => u.needReload && u.load !== 'masked')
   if (stale.length === 0) return []
   const units = stale.map(([name]) => name)
   const says = `systemd has not read the newest ${units.slice(0, 3).join(', ')}${units.length > 3 ? ' ...' : ''}`

@@ -128,7 +128,11 @@ export function serviceFinding(
       scope,
       code: 'activating-too-long',
       says: `${unit} has been activating for ${span(age)} and blocks the runs after it`,
-      actions: [{ kind: 'stop', unit }],
+      // Ended by a signal it is `failed`, which here says nothing but that we ended it.
+      actions: [
+        { kind: 'stop', unit },
+        { kind: 'reset-failed', unit },
+      ],
       did: 'stopped',
     }
   }

@@ -104,7 +104,7 @@ const rows: [string, Observation, string, string[]][] = [
     'service activating past its timeout',
     withUnit(S, unit(idle, { active: 'activating', startedMs: NOW - 126_000 })),
     'activating-too-long',
-    [`stop ${S}`],
+    [`stop ${S}`, `reset-failed ${S}`],
   ],
   [
     'service activating without a timeout',
@@ -117,7 +117,7 @@ const rows: [string, Observation, string, string[]][] = [
       }),
     ),
     'activating-too-long',
-    [`stop ${S}`],
+    [`stop ${S}`, `reset-failed ${S}`],
   ],
   [
     'target not enabled',
