@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { before, beforeEach, describe, it } from 'node:test'
+import { apiNode, check, grown, linesSince, memory, renderers, reset, start } from './agent-kit.ts'
+import { inPage } from './browser-kit.ts'
+import {
+  browser,
+  cursor,
+  entries,
+  logBytes,
+  logText,
+  ok,
+  said,
+  setSite,
+  sh,
+  titles,
+  until,
+  untilTitled,
+} from './harness.ts'
+
+const NODE = 'muse'
+const api = (control: { status?: number; delayMs?: number; never?: boolean }) =>
+  setSite(NODE, { title: 'Chat', api: control })
+const pid = () => browser(NODE)?.pid
+const sleep = (ms: number) => new Promise((r) => setTimeout(r, ms))
+
+before(() => apiNode(NODE))
+beforeEach(() => {
+  api({})
+  reset(NODE)
+})
+
+describe('what the API answers', () => {
+  const cases: [string, Parameters<typeof api>[0], string][] = [
+    ['204', { status: 204 }, ''],
+    ['401', { status: 401 }, 'api http 401'],
+    ['403', { status: 403 }, 'api http 403'],
+    ['500', { status: 500 }, 'api http 500'],
+    ['nothing', { never: true }, 'api timeout'],
+    ['just inside the deadline', { delayMs: 1600 }, ''],
+    ['just outside the deadline', { delayMs: 2300 }, 'api timeout'],
+  ]
+  for (const [name, control, reason] of cases) {
+    it(`${name}: ${reason || 'ok'}`, async () => {
+      const before = pid()
+      api(control)
+      const run = await check()
+      assert.equal(run.of(NODE).verdict.reason, reason)
+      assert.equal(run.code, reason === '' ? 0 : 1)
+      assert.equal(memory(NODE).strikes, reason === '' ? 0 : 1)
+      assert.equal(pid(), before)
+    })
+  }
+
+  it('well: not a byte in the log, not a line in the journal, a receipt', async () => {
+    const [bytes, from] = [logBytes('agent-health'), cursor()]
+    const done = sh(['systemctl', 'start', 'agent-health.service'])
+    assert.equal(done.code, 0, done.all)
+    assert.equal(said(from, 'agent-health.service'), '')
+    assert.equal(logBytes('agent-health'), bytes)
+    const shown = sh(['agent-health', 'status', '--json'])
+    const [status] = JSON.parse(shown.stdout)
+    assert.deepEqual(
+      [status.node, status.circuit, status.strikes, status.last.state],
+      [NODE, 'closed', 0, 'healthy'],
+    )
+  })
+})
+
+describe('a page that does not answer', () => {
+  const faults: [string, () => Promise<void> | void][] = [
+    ['an endless loop', () => inPage(NODE, 'setTimeout(() => { while (1); }, 50); 1')],
+    ['an open dialog', () => inPage(NODE, 'setTimeout(() => alert("hello"), 50); 1')],
+    ['a killed renderer', () => renderers(NODE).forEach((r) => void process.kill(r, 'SIGKILL'))],
+  ]
+  for (const [name, breakIt] of faults) {
+    it(`${name}: renderer not responding, one strike, then one restart that helps`, async () => {
+      const before = pid()
+      await breakIt()
+      await sleep(300)
+      const first = await check()
+      assert.equal(first.of(NODE).verdict.reason, 'renderer not responding')
+      assert.deepEqual(titles(NODE), ['Chat'])
+      assert.deepEqual([pid(), memory(NODE).strikes], [before, 1])
+      const mark = logText('agent-health').length
+      const second = await check()
+      assert.equal(second.code, 0, JSON.stringify(second.of(NODE)))
+      assert.deepEqual(
+        second.of(NODE).actions.map((a) => [a.kind, a.helped]),
+        [['restart-browser', true]],
+      )
+      assert.notEqual(pid(), before)
+      assert.match(
+        linesSince(mark, NODE).join('\n'),
+        /INFO \[muse\] browser restart OK after \d+s: renderer not/,
+      )
+      assert.deepEqual([memory(NODE).strikes, memory(NODE).futile], [0, 0])
+      await grown(NODE)
+    })
+  }
+})
+
+describe('what is in the way is no strike', () => {
+  const unknown = async (run: ReturnType<typeof start>, code: RegExp) => {
+    const { of, code: exit } = await run.done
+    assert.equal(of(NODE).verdict.state, 'unknown', JSON.stringify(of(NODE).verdict))
+    assert.match(of(NODE).verdict.code, code)
+    assert.equal(exit, 2)
+    assert.equal(memory(NODE).strikes, 0)
+  }
+
+  it('the page navigates once during the check: asked again, and well', async () => {
+    api({ delayMs: 1500 })
+    const run = start()
+    await sleep(900)
+    await inPage(NODE, 'location.reload(); 1')
+    const { of } = await run.done
+    assert.equal(of(NODE).verdict.state, 'healthy', JSON.stringify(of(NODE).verdict))
+    await untilTitled(NODE)
+  })
+
+  it('the page navigates all the time: unknown', async () => {
+    api({ delayMs: 1500 })
+    const run = start()
+    let running = true
+    void run.done.then(() => {
+      running = false
+    })
+    while (running) {
+      await inPage(NODE, 'location.reload(); 1')
+      await sleep(200)
+    }
+    await unknown(run, /^(check-interrupted|page-missing)$/)
+    await untilTitled(NODE)
+  })
+
+  it('the WebSocket dies in the middle of the answer, every time: unknown', async () => {
+    api({ delayMs: 1500 })
+    const run = start()
+    let running = true
+    void run.done.then(() => {
+      running = false
+    })
+    while (running) {
+      await sleep(300)
+      sh(['systemctl', 'kill', '--signal=KILL', `cdp-relay@${NODE}.service`])
+    }
+    await unknown(run, /^(check-interrupted|cdp-unreachable)$/)
+    sh(['systemctl', 'reset-failed', `cdp-relay@${NODE}.service`, `cdp-relay@${NODE}.socket`])
+    ok(['systemctl', 'restart', `cdp-relay@${NODE}.socket`])
+  })
+
+  it('the relay is down: unknown, on the relay’s layer', async () => {
+    api({ status: 500 })
+    ok(['systemctl', 'stop', `cdp-relay@${NODE}.socket`, `cdp-relay@${NODE}.service`])
+    await unknown(start(), /^cdp-unreachable$/)
+    ok(['systemctl', 'start', `cdp-relay@${NODE}.socket`])
+  })
+
+  it('all slots busy for the whole minute: unknown', async () => {
+    api({ status: 500 })
+    const script = 'exec 9>"$1"; flock 9; echo in; read -r _'
+    const holders = [0, 1].map((n) =>
+      spawn('bash', ['-c', script, 'bash', `/run/netvm/cdp-queue/${NODE}/slot-${n}.lock`]),
+    )
+    try {
+      for (const h of holders) await new Promise((r) => h.stdout.once('data', r))
+      const run = start()
+      await until('it waits in line', () => sh(['cdp-queue', 'depth', NODE]).stdout.includes('waits'), 10_000)
+      await unknown(run, /^no-slot$/)
+    } finally {
+      for (const h of holders) h.kill('SIGKILL')
+    }
+  })
+})
+
+describe('guards', () => {
+  it('a paused node is watched, and neither struck nor restarted', async () => {
+    api({ status: 500 })
+    ok(['box', 'node', 'pause', NODE, '--for', '10m', '--reason', 'lab'])
+    const [before, from] = [pid(), logText('agent-health').length]
+    for (let i = 0; i < 3; i++) assert.equal((await check()).of(NODE).verdict.reason, 'api http 500')
+    assert.deepEqual([pid(), memory(NODE).strikes, linesSince(from, NODE)], [before, 0, []])
+    ok(['box', 'node', 'resume', NODE])
+  })
+
+  it('--dry-run names what it would do, and does and writes nothing', async () => {
+    api({ status: 500 })
+    await check()
+    const before = [pid(), JSON.stringify(memory(NODE)), logBytes('agent-health')]
+    const dry = sh(['agent-health', '--dry-run'])
+    assert.match(dry.stdout, /muse {2}api ✗ {2}api http 500; would restart the browser, after a second look/)
+    assert.deepEqual([pid(), JSON.stringify(memory(NODE)), logBytes('agent-health')], before)
+  })
+
+  it('both supervisors in the same second on a dead browser: one launch', async () => {
+    api({ status: 500 })
+    await check()
+    const from = cursor()
+    process.kill(pid() ?? 0, 'SIGKILL')
+    ok(['systemctl', 'start', '--no-block', `chromebox-watchdog@${NODE}.service`, 'agent-health.service'])
+    const run = await check()
+    assert.notEqual(run.of(NODE).verdict.state, 'healthy')
+    await untilTitled(NODE)
+    await until(
+      'both have ended',
+      () =>
+        !/activating/.test(
+          sh(['systemctl', 'is-active', `chromebox-watchdog@${NODE}.service`, 'agent-health.service']).stdout,
+        ),
+      60_000,
+    )
+    const launches = entries(from, `chromebox@${NODE}.service`).filter((e) =>
+      /^Started chromebox@muse\.service/.test(e.MESSAGE ?? ''),
+    )
+    assert.equal(launches.length, 1, JSON.stringify(launches.map((e) => e.MESSAGE)))
+  })
+})
