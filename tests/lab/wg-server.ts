@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ok, sh, until } from './harness/run.ts'
 
@@ -16,6 +16,8 @@ export const SITE = '10.201.253.1'
 export const CANARY = '10.201.253.99'
 const SITE6 = 'fd00:201:253::1'
 export const DNS = '10.201.253.53'
+/** The host's own name server: it stays when the one behind the tunnel dies. */
+export const HOST_DNS = '10.201.253.54'
 const CONTROL = '/var/lib/lab-site/internet.json'
 
 export interface WgServer {
@@ -57,13 +59,18 @@ function pointName(address: string): void {
   writeFileSync('/etc/hosts', `${kept}${address} wg.lab\n`)
 }
 
+function useResolver(address: string): void {
+  rmSync('/etc/resolv.conf', { force: true })
+  writeFileSync('/etc/resolv.conf', `nameserver ${address}\noptions timeout:1 attempts:1\n`)
+}
+
 /** Lays the underlay: host and server on one link, the site's addresses behind the server. */
 function layUnderlay(): void {
   ok(['ip', 'netns', 'add', NET])
   batch(undefined, [`link add ${UPLINK} type veth peer name up0 netns ${NET}`])
   batch(NET, [
     'link set lo up',
-    ...[SITE, CANARY, DNS].map((address) => `address add ${address}/32 dev lo`),
+    ...[SITE, CANARY, DNS, HOST_DNS].map((address) => `address add ${address}/32 dev lo`),
     ...[SITE6, 'fd00:201:253::53'].map((address) => `address add ${address}/128 dev lo`),
     `address add ${FIRST}/24 dev up0`,
     'link set up0 up',
@@ -83,8 +90,11 @@ export async function wgServer(): Promise<WgServer> {
   const secret = ok(['wg', 'genkey'])
   const serverKey = ok(['wg', 'pubkey'], { input: secret })
   const peers = new Map<string, { key: string; index: number }>()
-  const startDns = (): void =>
-    unit('lab-dns', ['node', script('dns-server.mjs'), SITE, SITE6, DNS, 'fd00:201:253::53'])
+  const dns = (name: string, ...listen: string[]): void =>
+    unit(name, ['node', script('dns-server.mjs'), SITE, SITE6, ...listen])
+  const startDns = (): void => dns('lab-dns', DNS, 'fd00:201:253::53')
+  dns('lab-host-dns', HOST_DNS)
+  useResolver(HOST_DNS)
   unit('lab-internet-site', ['node', script('site-server.mjs'), CONTROL, '80', '::'])
   startDns()
   unit('lab-wg-server', ['wireguard-go', '-f', WG])
@@ -106,9 +116,11 @@ export async function wgServer(): Promise<WgServer> {
     inside('wg', 'set', WG, 'peer', peer.key, 'allowed-ips', allowed)
   }
   const addressUrl = `http://${SITE}/`
-  await until('the site answers', () => sh(['curl', '-sf', '-m', '1', addressUrl]).code === 0, 20_000)
+  const url = 'http://site.lab/'
+  const answers = (at: string): boolean => sh(['curl', '-sf', '-m', '1', at]).code === 0
+  await until('the site answers', () => answers(addressUrl) && answers(url), 20_000)
   return {
-    url: 'http://site.lab/',
+    url,
     addressUrl,
     title: 'Chat',
     conf(node, extra = '') {
@@ -157,16 +169,15 @@ Endpoint = wg.lab:${PORT}
   }
 }
 
-/** Puts a stand-in for Chromium behind every node, for tests of many nodes that need no pages. */
-export function stubBrowsers(): void {
+/** Puts a stand-in for Chromium behind one node, or behind every one, for tests that need no pages there. */
+export function stubBrowsers(node = ''): void {
   // A copy: the unit sees neither /tmp nor home directories, where the checkout may be.
   mkdirSync('/usr/local/lib/lab', { recursive: true })
   writeFileSync('/usr/local/lib/lab/stub-browser.mjs', readFileSync(script('stub-browser.mjs')))
-  mkdirSync('/etc/systemd/system/chromebox@.service.d', { recursive: true })
+  const dir = `/etc/systemd/system/chromebox@${node}.service.d`
+  mkdirSync(dir, { recursive: true })
   const args = `--user-data-dir=/var/lib/chromebox/%i --remote-debugging-port=\${CDP_PORT}`
-  writeFileSync(
-    '/etc/systemd/system/chromebox@.service.d/stub.conf',
-    `[Service]\nExecStart=\nExecStart=/usr/bin/env node /usr/local/lib/lab/stub-browser.mjs ${args}\n`,
-  )
+  const start = `ExecStart=/usr/bin/env node /usr/local/lib/lab/stub-browser.mjs ${args}`
+  writeFileSync(`${dir}/stub.conf`, `[Service]\nExecStart=\n${start}\n`)
   ok(['systemctl', 'daemon-reload'])
 }

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import {
+  assertQuiet,
+  curlInside,
+  FAST,
+  guardBrowser,
+  nodeSetting,
+  setStatus,
+  type Tick,
+  tunnelNode,
+  watched,
+} from './egress-kit.ts'
+import { browser, ok, sh, until, untilTitled, writeConfig } from './harness.ts'
+import { SITE, stubBrowsers, type WgServer, wgServer } from './wg-server.ts'
+
+// One node with a real browser and a real tunnel, and every way in which a tunnel breaks. The browser is one and the
+// same process throughout: none of this is its fault.
+let server: WgServer
+let same: () => void
+
+const WELL = { ...FAST, NETVM_EGRESS_URLS: `"http://site.lab/ http://${SITE}/"` }
+
+before(async () => {
+  server = await wgServer()
+  server.conf('muse')
+  server.conf('idle')
+  writeConfig(WELL)
+  stubBrowsers('idle')
+  assert.match(tunnelNode('idle', server.url), /egress/)
+  // Retired for now: nobody's question about the fleet may wake its tunnel.
+  setStatus('idle', 'retired')
+  tunnelNode('muse', server.url)
+  await untilTitled('muse')
+  same = guardBrowser('muse')
+})
+
+function assertRepaired(run: Tick, reason: RegExp): void {
+  assert.match(run.said, reason)
+  assert.match(run.said, /tunnel restart OK/)
+  assert.equal(run.restarted, true)
+  assert.equal(run.receipt.verdict.state, 'healthy', run.receipt.verdict.reason)
+  assert.equal(run.status, '0')
+  assert.deepEqual(run.pages, [], 'a fault that the restart cured wakes nobody')
+  same()
+}
+
+test('a node that is well: a healthy run, in silence', () => {
+  assertQuiet('muse')
+  same()
+})
+
+test('interface deleted', (t) => {
+  ok(['ip', '-n', 'warp-muse', 'link', 'del', nodeSetting('muse', 'WG')])
+  const run = watched('muse')
+  assertRepaired(run, /egress down: interface wg-[0-9a-f]{8} missing/)
+  t.diagnostic(`seen and restored in one run of ${run.seconds.toFixed(2)} s`)
+})
+
+test('wireguard-go killed', (t) => {
+  const pid = Number(ok(['systemctl', 'show', '-p', 'MainPID', '--value', 'netvm-tunnel@muse.service']))
+  process.kill(pid, 'SIGKILL')
+  const run = watched('muse')
+  assertRepaired(
+    run,
+    /egress down: interface wg-[0-9a-f]{8} missing, netvm-tunnel@muse is failed \(signal KILL\)/,
+  )
+  t.diagnostic(`seen and restored in one run of ${run.seconds.toFixed(2)} s`)
+})
+
+test('tunnel unit stopped by hand', () => {
+  ok(['systemctl', 'stop', 'netvm-tunnel@muse.service'])
+  assertRepaired(
+    watched('muse'),
+    /egress down: interface wg-[0-9a-f]{8} missing, netvm-tunnel@muse is inactive/,
+  )
+})
+
+test('all peers gone from the interface', () => {
+  const key = ok(['ip', 'netns', 'exec', 'warp-muse', 'wg', 'show', nodeSetting('muse', 'WG'), 'peers'])
+  ok(['ip', 'netns', 'exec', 'warp-muse', 'wg', 'set', nodeSetting('muse', 'WG'), 'peer', key, 'remove'])
+  assertRepaired(watched('muse'), /egress down: interface wg-[0-9a-f]{8} has no peers/)
+})
+
+test('the server has another address, and its name leads there', (t) => {
+  server.move()
+  const run = watched('muse')
+  assertRepaired(run, /egress down: handshake \d+ s ago, endpoint moved/)
+  t.diagnostic(`seen and restored in one run of ${run.seconds.toFixed(2)} s`)
+})
+
+test('one probe URL down and one up is no fault', () => {
+  writeConfig({ ...FAST, NETVM_EGRESS_URLS: `"http://10.201.253.2/ http://${SITE}/"` })
+  assertQuiet('muse')
+  same()
+  writeConfig(WELL)
+})
+
+test('server gone: one restart, a page for the tunnel, the browser left alone; again; and back', async () => {
+  server.cut()
+  const first = watched('muse')
+  assert.match(first.said, /FAIL \[muse\] egress down: handshake \d+ s ago, peer silent/)
+  assert.match(first.said, /FAIL \[muse\] tunnel restart FAILED: egress down: no handshake ever/)
+  assert.equal(first.restarted, true)
+  assert.equal(first.status, '1')
+  assert.equal(first.receipt.verdict.layer, 'egress')
+  assert.equal(first.pages.length, 1)
+  assert.match(first.pages[0] ?? '', /PAGE \[muse\] tunnel-fault: egress down: no handshake ever/)
+  assert.doesNotMatch(first.said, /relaunch|browser-fault/)
+  same()
+  const second = watched('muse')
+  assert.equal(second.restarted, true, 'the next run tries again')
+  assert.deepEqual(second.pages, [], 'and does not page again')
+  same()
+  server.mend()
+  const back = watched('muse')
+  assert.equal(back.receipt.verdict.state, 'healthy', back.receipt.verdict.reason)
+  // The recovery is told once it has held.
+  const told = await until('the recovery', () => watched('muse').pages[0], 10_000, 300)
+  assert.match(told, /PAGE \[muse\] tunnel-fault recovered/)
+  same()
+})
+
+test('names do not resolve through the tunnel', () => {
+  writeConfig({ ...FAST, NETVM_EGRESS_URLS: 'http://site.lab/' })
+  server.dnsDown()
+  const run = watched('muse')
+  assert.match(
+    run.said,
+    /FAIL \[muse\] egress down: handshake \d+ s ago, names do not resolve through the tunnel/,
+  )
+  assert.match(run.said, /tunnel restart FAILED: egress down: handshake \d+ s ago, names do not resolve/)
+  assert.match(run.pages[0] ?? '', /tunnel-fault: egress down: .*names do not resolve/)
+  assert.equal(run.status, '1')
+  same()
+  server.dnsUp()
+  assert.equal(watched('muse').receipt.verdict.state, 'healthy')
+  writeConfig(WELL)
+  same()
+})
+
+test('a configuration that is refused: paged with its line, not restarted', () => {
+  const file = '/etc/netvm/wireguard/muse.conf'
+  const good = ok(['cat', file])
+  ok(['systemctl', 'stop', 'netvm-tunnel@muse.service'])
+  sh(['tee', file], { input: good.replace('MTU', 'PostUp = id\nMTU') })
+  const run = watched('muse')
+  assert.match(
+    run.said,
+    /egress down: configuration refused: .*muse\.conf: line 5: PostUp is refused: it would run a command/,
+  )
+  assert.equal(run.restarted, false)
+  assert.equal(run.status, '1')
+  sh(['tee', file], { input: `${good}\n` })
+  assert.equal(watched('muse').receipt.verdict.state, 'healthy')
+  same()
+})
+
+test('no key is in any log or journal', () => {
+  const keys = ok(['cat', '/etc/netvm/wireguard/muse.conf']).match(/[A-Za-z0-9+/]{43}=/g) ?? []
+  assert.equal(keys.length, 2)
+  const all = `${ok(['journalctl', '--all', '-o', 'export'])}${sh(['cat', '/var/log/netvm/chromebox-watchdog.log']).all}`
+  for (const key of keys) assert.ok(!all.includes(key))
+})
+
+test('a browser that died while the tunnel is down comes back with the tunnel, not before', async () => {
+  server.cut()
+  const pid = browser('muse')?.pid ?? Number.NaN
+  process.kill(pid, 'SIGKILL')
+  await until('its end is seen', () => browser('muse') === undefined, 5_000)
+  const run = watched('muse')
+  assert.equal(run.receipt.verdict.layer, 'egress')
+  assert.equal(browser('muse'), undefined)
+  server.mend()
+  const back = watched('muse')
+  assert.match(back.said, /relaunch OK/)
+  await untilTitled('muse')
+  assert.equal(curlInside('muse', server.url), 0)
+})
+
+test('an idle tunnel with an old handshake and working egress is no fault', {
+  timeout: 240_000,
+}, async (t) => {
+  setStatus('idle', 'active')
+  // A session is refused after 180 s (REJECT_AFTER_TIME of WireGuard): from then on its handshake is old by any rule.
+  await until('the handshake is old', () => (server.handshakeAge('idle') ?? 0) > 181, 200_000, 1_000)
+  t.diagnostic(`handshake ${Math.round(server.handshakeAge('idle') ?? 0)} s old`)
+  assertQuiet('idle')
+})
