@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type CircuitMemory, freshMemory } from '../../lib/supervisors/agent-health/circuit.ts'
+import { decide, type HealthPolicy, type Observation } from '../../lib/supervisors/agent-health/decide.ts'
+import {
+  apiTimeout,
+  fetchExpression,
+  judgeAnswer,
+  judgeStatus,
+  parsePageAnswer,
+  rendererDead,
+  unknown,
+} from '../../lib/supervisors/agent-health/finding.ts'
+import { lookLines, openText } from '../../lib/supervisors/agent-health/lines.ts'
+import { parseMemory } from '../../lib/supervisors/agent-health/store.ts'
+import type { Now } from '../../lib/types.ts'
+
+const policy: HealthPolicy = {
+  strikeLimit: 2,
+  strikeWindowMs: 900_000,
+  futileLimit: 3,
+  cooldownMs: 1_800_000,
+  freshBrowserMs: 120_000,
+  restartNeedsMs: 90_000,
+}
+const now: Now = { wallMs: 1e12, bootMs: 5_000_000, bootId: 'a' }
+const ago = (ms: number): Now => ({ ...now, bootMs: now.bootMs - ms })
+const struck: CircuitMemory = { ...freshMemory, strikes: 1, lastStrike: ago(300_000) }
+const open: CircuitMemory = { ...freshMemory, futile: 3, openedAt: ago(600_000) }
+const halfOpen: CircuitMemory = { ...open, openedAt: ago(1_900_000) }
+const look = (more: Partial<Observation> = {}): Observation => ({
+  finding: judgeStatus(500),
+  browserAgeMs: { seen: true, value: 600_000 },
+  paused: false,
+  evidence: [],
+  ...more,
+})
+
+describe('agent-health: what a look leads to', () => {
+  const cases: [string, Observation, CircuitMemory, number, string, string][] = [
+    ['well', look({ finding: judgeStatus(204) }), struck, 2e5, 'none', ''],
+    ['first failure', look(), freshMemory, 2e5, 'none', ''],
+    ['second failure', look(), struck, 2e5, 'restart-browser', ''],
+    ['unknown', look({ finding: unknown('no-slot', 'x', 'cdp') }), struck, 2e5, 'none', ''],
+    ['paused', look({ paused: true }), struck, 2e5, 'held', 'paused'],
+    ['fresh', look({ browserAgeMs: { seen: true, value: 119_999 } }), struck, 2e5, 'held', 'fresh'],
+    [
+      'old enough',
+      look({ browserAgeMs: { seen: true, value: 120_000 } }),
+      struck,
+      2e5,
+      'restart-browser',
+      '',
+    ],
+    [
+      'age hidden',
+      look({ browserAgeMs: { seen: false, why: 'hidepid' } }),
+      struck,
+      2e5,
+      'held',
+      'age-unknown',
+    ],
+    [
+      'no browser',
+      look({ browserAgeMs: { seen: true, value: undefined } }),
+      struck,
+      2e5,
+      'held',
+      'no-browser',
+    ],
+    ['too late in the run', look(), struck, 89_999, 'held', 'no-time'],
+    ['open', look(), open, 2e5, 'none', ''],
+    ['half-open', look(), halfOpen, 2e5, 'restart-browser', ''],
+    ['half-open and paused', look({ paused: true }), halfOpen, 2e5, 'held', 'paused'],
+  ]
+  for (const [name, seen, memory, leftMs, action, guard] of cases) {
+    it(`${name}: ${action} ${guard}`, () => {
+      const d = decide(seen, memory, now, policy, leftMs)
+      assert.equal(d.action.kind, action)
+      assert.equal(d.action.kind === 'held' ? d.action.guard.kind : '', guard)
+    })
+  }
+
+  it('a failure of a fresh or paused browser is told and not counted', () => {
+    for (const more of [{ paused: true }, { browserAgeMs: { seen: true, value: 5000 } as const }]) {
+      const d = decide(look(more), freshMemory, now, policy, 2e5)
+      assert.equal(d.verdict.state, 'unhealthy')
+      assert.equal(d.memory.strikes, 0)
+    }
+  })
+})
+
+describe('agent-health: findings', () => {
+  it('2xx is well, everything else names its code', () => {
+    for (const s of [200, 204, 299]) assert.equal(judgeStatus(s).kind, 'ok')
+    for (const s of [0, 199, 300, 401, 403, 500]) {
+      const f = judgeStatus(s)
+      assert.equal(f.kind === 'failure' && f.reason, `api http ${s}`)
+      assert.equal(f.kind === 'failure' && f.egressInDoubt, false)
+    }
+    assert.equal(apiTimeout.kind === 'failure' && apiTimeout.egressInDoubt, true)
+    assert.equal(rendererDead.kind === 'failure' && rendererDead.reason, 'renderer not responding')
+  })
+
+  it('what a page returns is not trusted', () => {
+    assert.deepEqual(parsePageAnswer({ status: 200 }), { status: 200 })
+    assert.deepEqual(parsePageAnswer({ timeout: true }), { timeout: true })
+    for (const bad of [
+      null,
+      7,
+      'ok',
+      {},
+      { status: '200' },
+      { status: 1.5 },
+      { status: -1 },
+      { timeout: 1 },
+    ]) {
+      assert.equal(parsePageAnswer(bad), undefined, JSON.stringify(bad))
+    }
+    const f = judgeAnswer({ error: 'Failed to fetch' })
+    assert.equal(f.kind === 'failure' && f.reason, 'api unreachable: Failed to fetch')
+  })
+
+  it('the API check is data in the expression, whatever it holds', () => {
+    const evil = '/x"), alert(1), ("\u2028'
+    assert.ok(fetchExpression(evil, 10).includes(JSON.stringify(evil)))
+    assert.doesNotThrow(() => new Function(`return ${fetchExpression(evil, 10)}`))
+  })
+})
+
+describe('agent-health: lines', () => {
+  const lines = (o: Observation, m: CircuitMemory, before?: string) =>
+    lookLines('muse', decide(o, m, now, policy, 2e5), policy, before).map((l) => `${l.level} ${l.text}`)
+
+  it('says a strike, a skip, an unknown once, and nothing of a healthy or paused node', () => {
+    assert.deepEqual(lines(look(), freshMemory), ['FAIL api http 500 (strike 1 of 2)'])
+    assert.deepEqual(lines(look({ browserAgeMs: { seen: true, value: 12_345 } }), struck), [
+      'WARN api http 500; skip kill: launched 12s ago',
+    ])
+    const lost = look({ finding: unknown('no-slot', 'no slot', 'cdp') })
+    assert.deepEqual(lines(lost, struck, 'ok'), ['WARN cannot tell: no slot'])
+    assert.deepEqual(lines(lost, struck, 'no-slot'), [])
+    assert.deepEqual(lines(look({ finding: judgeStatus(200) }), freshMemory), [])
+    assert.deepEqual(lines(look({ paused: true }), struck), [])
+  })
+
+  it('an open circuit says that restarts do not help, and where to look', () => {
+    const text = openText({ apiCheck: '/api/me', chatUrl: '' }, 'api http 401', policy)
+    assert.match(
+      text,
+      /^circuit open: api http 401, and 3 restarts in a row did not help; .* 30m\. Look at \/api\/me/,
+    )
+  })
+})
+
+describe('agent-health: the state file', () => {
+  it('round-trips, and refuses whatever it would not have written', () => {
+    for (const m of [freshMemory, struck, open])
+      assert.deepEqual(parseMemory(JSON.parse(JSON.stringify(m))), m)
+    for (const bad of [
+      {},
+      { ...open, strikes: -1 },
+      { ...open, futile: '3' },
+      { ...open, openedAt: {} },
+      { ...open, openedAt: undefined },
+      { ...open, pending: 'maybe' },
+      { ...open, trips: [null] },
+      { ...open, reviews: [{ kind: 'x', wallMs: 1 }] },
+    ]) {
+      assert.throws(() => parseMemory(bad), JSON.stringify(bad))
+    }
+  })
+})
