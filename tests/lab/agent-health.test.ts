@@ -197,8 +197,10 @@ describe('guards', () => {
     api({ status: 500 })
     await check()
     const from = cursor()
-    process.kill(pid() ?? 0, 'SIGKILL')
+    const old = pid() ?? Number.NaN
+    process.kill(old, 'SIGKILL')
     ok(['systemctl', 'start', '--no-block', `chromebox-watchdog@${NODE}.service`, 'agent-health.service'])
+    await until('a new browser', () => pid() !== undefined && pid() !== old, 60_000)
     await untilTitled(NODE)
     await until(
       'both have ended',

@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { paths } from '../../../lib/paths.ts'
+import { queueDepth } from '../../../lib/queue/depth.ts'
+import { acquireSlot } from '../../../lib/queue/slot.ts'
+import { contend, type Language, readAudit } from '../../../tests/cli/cdp-queue-clients.ts'
+import { judge, median, quantile } from './stats.ts'
+
+const ROUNDS = 500
+const KILLS = 20
+const root = mkdtempSync(join(tmpdir(), 'queue-bench-'))
+const p = paths(root)
+const met: boolean[] = []
+
+async function acquire(): Promise<void> {
+  const times: number[] = []
+  for (let i = 0; i < 200; i++) {
+    const began = performance.now()
+    const slot = await acquireSlot('idle', { p })
+    times.push(performance.now() - began)
+    slot.release()
+  }
+  met.push(judge('uncontended acquire, median', median(times), 10, ' ms'))
+  met.push(judge('uncontended acquire, 95th percentile', quantile(times, 0.95), 10, ' ms'))
+}
+
+/** A holder in a process of its own, which says when it is in. */
+async function holder(node: string): Promise<ChildProcess> {
+  const slot = JSON.stringify(new URL('../../../lib/queue/slot.ts', import.meta.url).pathname)
+  const code = `import { acquireSlot } from ${slot}\nawait acquireSlot('${node}')\nconsole.log('in')\nsetInterval(() => {}, 1000)`
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code], {
+    env: { ...process.env, NETVM_ROOT: root },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await new Promise((resolve) => child.stdout.once('data', resolve))
+  return child
+}
+
+async function killed(): Promise<void> {
+  const other = await holder('killed')
+  const times: number[] = []
+  for (let i = 0; i < KILLS; i++) {
+    const victim = await holder('killed')
+    const next = acquireSlot('killed', { p })
+    while (queueDepth(p, 'killed').waiting.length === 0) await new Promise((r) => setTimeout(r, 20))
+    // The head of the line reaches for the slots right after it is in line.
+    await new Promise((r) => setTimeout(r, 50))
+    const began = performance.now()
+    victim.kill('SIGKILL')
+    const slot = await next
+    times.push(performance.now() - began)
+    slot.release()
+  }
+  other.kill('SIGKILL')
+  met.push(judge('SIGKILL of a holder to the next inside, median', median(times), 100, ' ms'))
+  met.push(judge('SIGKILL of a holder to the next inside, worst', Math.max(...times), 100, ' ms'))
+}
+
+async function stress(languages: readonly Language[]): Promise<void> {
+  const w = { root, queue: p.queue, audit: join(root, languages.join('-')) }
+  mkdirSync(`${w.queue}/stress`, { recursive: true })
+  const began = performance.now()
+  await Promise.all(languages.map((l) => contend(w, l, ROUNDS)))
+  const { rounds, most } = readAudit(w.audit)
+  const lost = languages.length * ROUNDS - Object.values(rounds).reduce((a, b) => a + b, 0)
+  const took = ((performance.now() - began) / 1000).toFixed(1)
+  process.stdout.write(`${languages.join(', ')}: ${ROUNDS} rounds each in ${took} s\n`)
+  met.push(judge('  most inside at once', most, 2), judge('  rounds lost', lost, 0))
+}
+
+try {
+  await acquire()
+  await killed()
+  await stress(['node', 'bash', 'python'])
+  await stress(['node', 'node', 'node'])
+} finally {
+  rmSync(root, { recursive: true, force: true })
+}
+process.exitCode = met.every(Boolean) ? 0 : 1
