@@ -12,7 +12,13 @@ const checks: (() => void)[] = []
 before(async () => {
   server = await wgServer()
   stubBrowsers()
-  writeConfig({ ...FAST, NETVM_TUNNEL_VERIFY: 3, NETVM_EGRESS_URLS: `http://${SITE}/` })
+  // A recovery is told when it has held for a 24th of the repeat: longer than a failing run takes.
+  writeConfig({
+    ...FAST,
+    NETVM_TUNNEL_VERIFY: 3,
+    NETVM_PAGE_REPEAT: 240,
+    NETVM_EGRESS_URLS: `http://${SITE}/`,
+  })
   for (const node of NODES) server.conf(node)
   for (const node of NODES) tunnelNode(node, server.url)
   for (const node of NODES) checks.push(guardBrowser(node))
@@ -85,7 +91,7 @@ test('three of six lose egress at once: one page for the fleet, no tunnel is res
   assert.deepEqual(second.pages, [], 'not paged again, and the three that work tell no recovery')
   for (const node of lost) server.mendNode(node)
   await untilWell()
-  const told = await until('the recovery', async () => (await round()).pages[0], 20_000)
+  const told = await until('the recovery', async () => (await round()).pages[0], 40_000, 2_000)
   assert.match(told, /PAGE \[fleet\] uplink-fault recovered/)
 })
 

@@ -68,6 +68,9 @@ function useResolver(address: string): void {
 function layUnderlay(): void {
   ok(['ip', 'netns', 'add', NET])
   batch(undefined, [`link add ${UPLINK} type veth peer name up0 netns ${NET}`])
+  // Neighbour discovery on the underlay would be noise in every capture.
+  ok(['sysctl', '-qw', `net.ipv6.conf.${UPLINK}.disable_ipv6=1`])
+  inside('sysctl', '-qw', 'net.ipv6.conf.up0.disable_ipv6=1')
   batch(NET, [
     'link set lo up',
     ...[SITE, CANARY, DNS, HOST_DNS].map((address) => `address add ${address}/32 dev lo`),

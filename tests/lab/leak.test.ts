@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import { inPage } from './browser-kit.ts'
+import { FAST, guardBrowser, nodeSetting, tunnelNode } from './egress-kit.ts'
+import { ok, sh, stopTimers, titles, until, untilTitled, writeConfig } from './harness.ts'
+import { Capture, hostLinks, leaks, type Packet, routeAnything, tryEverything } from './leak-kit.ts'
+import { CANARY, SITE, UPLINK, type WgServer, wgServer } from './wg-server.ts'
+
+// While the browser loads pages and everything else is tried from its namespace, every interface of the host is
+// watched. The host routes and masquerades, so that whatever came out of the namespace would go on.
+let server: WgServer
+let capture: Capture
+let same: () => void
+let borders: Parameters<typeof leaks>[1]
+const TUNNEL = 'netvm-tunnel@muse.service'
+
+before(async () => {
+  server = await wgServer()
+  server.conf('muse')
+  writeConfig({ ...FAST, NETVM_EGRESS_URLS: `http://${SITE}/` })
+  routeAnything()
+  tunnelNode('muse', server.url)
+  await untilTitled('muse')
+  stopTimers('muse')
+  same = guardBrowser('muse')
+  borders = {
+    veth: nodeSetting('muse', 'VETH'),
+    gw: nodeSetting('muse', 'GW'),
+    peer: nodeSetting('muse', 'PEER_IP'),
+    uplink: UPLINK,
+    wireguardPort: 51820,
+  }
+  assert.deepEqual(
+    hostLinks().toSorted(),
+    ['lo', UPLINK, borders.veth].toSorted(),
+    'every host interface is known',
+  )
+  capture = await Capture.start()
+})
+
+after(() => capture?.stop())
+
+let count = 0
+/** The browser asks for pages, by name and by address, over TCP and UDP; processes beside it try the rest. */
+async function browse(): Promise<void> {
+  count++
+  const page = `http://leak${count}.lab/?${count}`
+  await inPage(
+    'muse',
+    `
+    const peer = new RTCPeerConnection({ iceServers: [{ urls: 'stun:${CANARY}:3478' }, { urls: 'stun:stun.lab:3478' }] })
+    peer.createDataChannel('x'); peer.createOffer().then((offer) => peer.setLocalDescription(offer))
+    for (const url of ['${page}', 'http://${CANARY}/?${count}', 'https://${CANARY}/', 'http://[fd00:201:253::99]/', 'http://${borders.gw}/', 'http://10.201.254.1/'])
+      fetch(url, { mode: 'no-cors' }).catch(() => {})
+    new WebSocket('ws://${CANARY}/')
+    1`,
+  )
+  tryEverything('muse', borders.gw, CANARY)
+}
+
+/** The capture since the last look, without anything that has no business there. */
+async function assertTight(): Promise<Packet[]> {
+  const seen = await capture.packets()
+  const out = leaks(seen, borders)
+  assert.deepEqual(out, [], out.map((p) => `${p.link} ${p.text}`).join('\n'))
+  same()
+  return seen
+}
+
+const wireguard = (seen: readonly Packet[]): number =>
+  seen.filter((packet) => packet.link === UPLINK && /\.51820(:| >)/.test(packet.text)).length
+
+test('up: what the browser asks for leaves as WireGuard and as nothing else', async () => {
+  await capture.packets()
+  await browse()
+  const seen = await assertTight()
+  assert.ok(wireguard(seen) > 0, 'the capture sees the tunnel at work')
+})
+
+test('the capture would see a leak: the same with a hole made on purpose', async () => {
+  const inside = (...argv: string[]) => ok(['ip', 'netns', 'exec', 'warp-muse', ...argv])
+  ok(['systemctl', 'stop', TUNNEL])
+  inside('nft', 'delete', 'table', 'inet', 'netvm')
+  inside('ip', 'route', 'add', 'default', 'via', borders.gw)
+  await browse()
+  const out = leaks(await capture.packets(), borders)
+  inside('ip', 'route', 'del', 'default')
+  ok(['netvm-netns', 'up', 'muse'])
+  ok(['systemctl', 'start', TUNNEL])
+  for (const link of [borders.veth, UPLINK])
+    assert.ok(
+      out.some((p) => p.link === link),
+      `seen on ${link}`,
+    )
+  assert.ok(
+    out.some((p) => p.text.includes(CANARY) && /UDP/i.test(p.text)),
+    'UDP seen',
+  )
+  assert.ok(
+    out.some((p) => /\.53: /.test(p.text)),
+    'DNS seen',
+  )
+  // What the browser still had under way when the hole was closed has ended before the next look counts.
+  await until('it is quiet', async () => leaks(await capture.packets(), borders).length === 0, 20_000, 1_500)
+})
+
+test('restart: while it stops and starts, over and over', async () => {
+  for (let i = 0; i < 3; i++) {
+    ok(['systemctl', 'restart', '--no-block', TUNNEL])
+    await browse()
+    await until('it is up', () => sh(['systemctl', 'is-active', TUNNEL]).stdout.trim() === 'active', 10_000)
+    await assertTight()
+  }
+})
+
+test('wireguard-go crashes', async () => {
+  process.kill(Number(ok(['systemctl', 'show', '-p', 'MainPID', '--value', TUNNEL])), 'SIGKILL')
+  await browse()
+  const seen = await assertTight()
+  assert.equal(wireguard(seen), 0)
+})
+
+test('the interface is deleted', async () => {
+  ok(['systemctl', 'restart', TUNNEL])
+  ok(['ip', '-n', 'warp-muse', 'link', 'del', nodeSetting('muse', 'WG')])
+  await browse()
+  await assertTight()
+})
+
+test('down', async () => {
+  ok(['systemctl', 'stop', TUNNEL])
+  await capture.packets()
+  await browse()
+  const seen = await assertTight()
+  assert.equal(wireguard(seen), 0)
+})
+
+test('half made: the start fails at its last step', async () => {
+  const file = '/etc/netvm/wireguard/muse.conf'
+  const good = ok(['cat', file])
+  writeFileSync(file, good.replace(/^MTU/m, 'Address = ff02::1/128\nMTU'))
+  const started = sh(['systemctl', 'start', TUNNEL])
+  assert.notEqual(started.code, 0)
+  await browse()
+  await assertTight()
+  writeFileSync(file, `${good}\n`)
+})
+
+test('half made: every part of it, taken away one at a time', async () => {
+  const wg = nodeSetting('muse', 'WG')
+  const inside = (...argv: string[]) => ok(['ip', '-n', 'warp-muse', ...argv])
+  for (const argv of [
+    ['route', 'del', 'default', 'dev', wg],
+    ['link', 'set', wg, 'down'],
+    ['address', 'flush', 'dev', wg],
+  ]) {
+    ok(['systemctl', 'restart', TUNNEL])
+    inside(...argv)
+    await browse()
+    await assertTight()
+  }
+})
+
+test('no configuration: the node has no way out at all', async () => {
+  ok(['systemctl', 'stop', TUNNEL])
+  ok(['mv', '/etc/netvm/wireguard/muse.conf', '/root/muse.conf'])
+  ok(['netvm-netns', 'up', 'muse'])
+  await browse()
+  await assertTight()
+  ok(['mv', '/root/muse.conf', '/etc/netvm/wireguard/muse.conf'])
+  ok(['netvm-netns', 'up', 'muse'])
+})
+
+test('up again: the page is there, and it is still the same browser', async () => {
+  ok(['systemctl', 'start', TUNNEL])
+  await inPage('muse', `location.href = '${server.url}?again'; 1`)
+  await until('its title', () => titles('muse')?.includes('Chat'), 15_000)
+  await assertTight()
+})
