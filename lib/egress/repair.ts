@@ -25,7 +25,6 @@ export async function repairTunnel(ctx: EgressContext, node: Node): Promise<Tunn
   const verdict = await verifyAfterRestart(ctx, node, job.ok || job.timedOut ? undefined : 0)
   const durationMs = Math.round(performance.now() - started)
   const ok = verdict.state === 'healthy'
-  await rememberHandshake(ctx, node)
   const evidence = [...(job.ok ? [] : [job.detail, ...(await lastWords(unit))]), ...verdict.evidence]
   return {
     ok,

@@ -12,7 +12,7 @@ const TOOL_DEADLINE_MS = 5_000
 const GONE_DEADLINE_MS = 3_000
 /** The same second, and some, until it has seen that its interface is up in another namespace. */
 const READY_DEADLINE_MS = 5_000
-const POLL_MS = 20
+const POLL_MS = 5
 /** Shorter: a start is what a node without egress waits for, and a poll is one connect(2). */
 const START_POLL_MS = 2
 /** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
