@@ -35,6 +35,8 @@ export interface FetchOptions {
 }
 
 const DEFAULT_MAX_BYTES = 1024 * 1024
+/** A report is a line per URL of at most a few hundred characters. */
+const MAX_REPORT = 256 * 1024
 /**
  * An endless body is bounded by its speed: bytes a second times the deadline is all that can arrive.
  * (`--max-filesize` of curl 7.88 trusts Content-Length, and RLIMIT_FSIZE would end the other fetches too.)
@@ -61,7 +63,9 @@ export async function fetchInNetns(
   const results: FetchResult[] = requests.map(({ url }) => failed(url, MALFORMED, 'not an http(s) URL'))
   if (asked.length === 0) return { seen: true, value: results }
   const files = new Map<number, number>()
+  let report: number | undefined
   try {
+    report = openScratch()
     for (const { request, index } of asked) if (request.wantBody) files.set(index, openScratch())
     const fds = [...files.values()]
     const curl = curlArgv(asked.map(({ request, index }) => ({ request, index, fd: fdOf(files, index) })))
@@ -69,13 +73,15 @@ export async function fetchInNetns(
     const ran = await run(netns === undefined ? curl : inNetns(netns, curl), {
       deadlineMs: longest + (opts.slackMs ?? 1000),
       fds,
+      outputFd: report,
     })
+    const printed = readFrom(report, MAX_REPORT)
     if (ran.missing)
       return { seen: false, why: `the program ${netns === undefined ? 'curl' : 'ip'} is missing` }
-    const lines = parseReport(ran.stdout)
+    const lines = parseReport(printed)
     for (const { request, index } of asked) {
       const line = lines.get(index)
-      if (line === undefined) return { seen: false, why: notReported(netns, ran) }
+      if (line === undefined) return { seen: false, why: notReported(netns, ran, printed) }
       const body = readBody(files.get(index), request, line)
       results[index] = { url: request.url, body: '', ...line, ...body }
     }
@@ -83,16 +89,16 @@ export async function fetchInNetns(
   } catch (err) {
     return { seen: false, why: `cannot run curl: ${clean(String((err as Error).message))}` }
   } finally {
-    for (const fd of files.values()) closeSync(fd)
+    for (const fd of [...files.values(), report]) if (fd !== undefined) closeSync(fd)
   }
 }
 
 /** Why a URL has no line: its own deadline makes curl report, so without one we could not look. */
-function notReported(netns: string | undefined, ran: RunResult): string {
+function notReported(netns: string | undefined, ran: RunResult, printed: string): string {
   const where = netns === undefined ? '' : ` in ${netns}`
   if (ran.timedOut)
     return `curl${where} did not report in ${Math.round(ran.durationMs)} ms (is the host too busy?)`
-  const said = clean(ran.stderr.trim())
+  const said = clean(printed.trim())
   return `cannot run curl${where}: ${said === '' ? `exit code ${ran.code ?? ran.signal}` : said}`
 }
 
@@ -137,10 +143,15 @@ function readBody(fd: number | undefined, request: FetchRequest, line: ReportLin
   if (fd === undefined) return {}
   const max = request.maxBytes ?? DEFAULT_MAX_BYTES
   const size = fstatSync(fd).size
-  const bytes = Buffer.alloc(Math.min(size, max))
-  const body = bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)).toString('utf8')
+  const body = readFrom(fd, max)
   if (size <= max || line.exitCode !== 0) return { body }
   return { body, exitCode: TOO_LARGE, error: `body larger than ${max} bytes` }
+}
+
+/** The first bytes of a scratch file, from its start. */
+function readFrom(fd: number, max: number): string {
+  const bytes = Buffer.alloc(Math.min(fstatSync(fd).size, max))
+  return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)).toString('utf8')
 }
 
 function failed(url: string, exitCode: number, error: string): FetchResult {

@@ -76,7 +76,9 @@ export interface LayerMark {
  * The result of a look at something outside: `seen` with what was there, or not seen with why we
  * could not look. "Could not look" is not "is not there".
  */
-export type Look<T> = { readonly seen: true; readonly value: T } | { readonly seen: false; readonly why: string }
+export type Look<T> =
+  | { readonly seen: true; readonly value: T }
+  | { readonly seen: false; readonly why: string }
 
 export type Supervisor = 'chromebox-watchdog' | 'cdp-relay-watchdog' | 'agent-health'
 

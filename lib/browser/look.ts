@@ -47,16 +47,21 @@ function plain(b: BrowserProcess): MainProcess {
   return { pid: b.pid, startTicks: b.startTicks, ageMs: b.ageMs, state: b.state }
 }
 
-/** What the two CDP answers mean for this main process. The first two results are those of `cdpRequests`. */
+/**
+ * What the two CDP answers mean for this main process. The first two results are those of `cdpRequests`.
+ * `known` is the identity that an earlier look proved by the socket; the same answer from the same process
+ * needs no second proof, and the kernel's socket tables cost more CPU than anything else in a healthy tick.
+ */
 export function readAnswers(
   p: Paths,
   node: Node,
   main: MainProcess,
   results: Look<readonly FetchResult[]>,
+  known?: string,
 ): Pick<BrowserLook, 'cdp' | 'page'> {
   if (!results.seen) return { cdp: results }
   const [version, list] = results.value
-  const cdp = readVersion(p, node, main, version)
+  const cdp = readVersion(p, node, main, version, known)
   if (cdp.state !== 'ok') return { cdp: { seen: true, value: cdp } }
   if (list?.exitCode !== 0) {
     const detail = `/json/list: ${list?.error ?? 'not asked'}`
@@ -65,12 +70,24 @@ export function readAnswers(
   return { cdp: { seen: true, value: cdp }, page: { seen: true, value: readPages(list, node.chatTitle) } }
 }
 
-function readVersion(p: Paths, node: Node, main: MainProcess, got: FetchResult | undefined): CdpFinding {
+function readVersion(
+  p: Paths,
+  node: Node,
+  main: MainProcess,
+  got: FetchResult | undefined,
+  known: string | undefined,
+): CdpFinding {
   if (got?.exitCode !== 0) return { state: 'unreachable', detail: got?.error ?? 'not asked' }
   const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
+  // The id is random per start of a browser: it names one process.
+  const identity = `${main.pid} ${main.startTicks} ${version?.wsUrl.replace(/^.*\//, '')}`
+  if (version && identity === known) return { state: 'ok', browser: clean(version.browser, 60), identity }
   // Whoever answers, the socket says whose answer it is: another browser's is as well-formed as ours.
   const ours = holdsListener(p, main.pid, node.cdpPort)
-  if (version && (!ours.seen || ours.value)) return { state: 'ok', browser: clean(version.browser, 60) }
+  if (version && (!ours.seen || ours.value)) {
+    const proved = ours.seen ? { identity } : {}
+    return { state: 'ok', browser: clean(version.browser, 60), ...proved }
+  }
   const what = version ? clean(version.browser, 60) : `HTTP ${got.httpCode}, not a browser's answer`
   if (ours.seen && !ours.value) return { state: 'squatted', detail: `${what}${squatter(p, node, main)}` }
   return { state: 'unreachable', detail: what }

@@ -10,7 +10,8 @@ export interface MainProcess {
 }
 
 export type CdpFinding =
-  | { readonly state: 'ok'; readonly browser: string }
+  /** `identity`: process and browser id, when the port was proved to be this process's. */
+  | { readonly state: 'ok'; readonly browser: string; readonly identity?: string }
   | { readonly state: 'unreachable'; readonly detail: string }
   /** Something answers on the port that is not this node's browser. It is never killed for it. */
   | { readonly state: 'squatted'; readonly detail: string }

@@ -107,7 +107,7 @@ test('hidden processes: cannot tell, exit 2, no relaunch', async () => {
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
 })
 
-test('paused: nothing is looked at or done, exit 0', async () => {
+test('paused: looked at and told, nothing done, exit 0', async () => {
   const since = { wallMs: Date.now(), bootMs: host.nowBootMs(), bootId: 'b0071d' }
   const intent = { version: 1, node: 'muse', kind: 'pause', reason: 'update', by: 'ann', since }
   host.write(
@@ -117,7 +117,8 @@ test('paused: nothing is looked at or done, exit 0', async () => {
   const ran = await host.run()
   assert.deepEqual([ran.code, ran.out, ran.err, host.log()], [0, '', '', ''])
   assert.equal(host.receipt().verdict.code, 'paused')
-  assert.deepEqual(host.calls(), [])
+  assert.deepEqual(host.receipt().verdict.evidence, ['no chromium process for profile'])
+  assert.ok(!host.calls().some((call) => /^systemctl (?!show)/.test(call)), host.calls().join('\n'))
   host.uptime(61)
   await host.run()
   assert.match(host.log(), /no chromium process for profile/)

@@ -9,7 +9,10 @@ import type { Action, Decision, Guard, Line, Memory, Observation, PageEvent, Pol
  */
 export function decide(o: Observation, memory: Memory, now: Now, policy: Policy): Decision {
   const m = reanchor(memory, now, policy)
-  if (o.paused) return paused(o.paused, m)
+  if (o.paused) {
+    const { paused: why, ...bare } = o
+    return paused(why, m, decide(bare, m, now, policy))
+  }
   if (!o.netns.seen) {
     return cannotTell(o, m, unknown('netns', 'netns-unseen', `cannot see the namespace: ${o.netns.why}`), [])
   }
@@ -45,13 +48,12 @@ export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
   }
 }
 
-function paused(why: { reason: string; by: string }, memory: Memory): Decision {
+/** What was seen is told as it is; nothing is done, paged, logged or remembered for it. */
+function paused(why: { reason: string; by: string }, memory: Memory, beneath: Decision): Decision {
   const reason = `paused by ${why.by}: ${why.reason}`
-  const verdict: Verdict = { state: 'unknown', code: 'paused', reason, evidence: [] }
-  const layers = (['netns', 'egress', 'process', 'cdp', 'page'] as const).map(
-    (layer): LayerMark => ({ layer, state: 'paused' }),
-  )
-  return { verdict, layers, actions: [], memory, pages: [], lines: [] }
+  const evidence = beneath.verdict.reason === '' ? [] : [beneath.verdict.reason]
+  const verdict: Verdict = { state: 'unknown', code: 'paused', reason, evidence }
+  return { verdict, layers: beneath.layers, actions: [], memory, pages: [], lines: [] }
 }
 
 function netnsMissing(o: Observation, m: Memory): Decision {

@@ -6,6 +6,8 @@ import { type FetchResult, fetchInNetns } from '../../curl.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
 import { isPaused, readIntent } from '../../intent.ts'
 import { lookNetns } from '../../netns.ts'
+import type { Paths } from '../../paths.ts'
+import { readReceipt } from '../../receipts.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
 import type { Look, Node, Now } from '../../types.ts'
 import { type EgressFinding, egressFinding, NOT_CONFIGURED } from './egress-port.ts'
@@ -19,10 +21,13 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const { p, config } = ctx
   const { intent } = readIntent(p, node.name)
   const netns = lookNetns(p, node.netns)
-  if (intent && isPaused(intent, now)) {
-    return { node: node.name, paused: { reason: intent.reason, by: intent.by }, netns }
+  const held = intent && isPaused(intent, now)
+  const start = {
+    node: node.name,
+    netns,
+    ...(held ? { paused: { reason: intent.reason, by: intent.by } } : {}),
   }
-  if (!netns.seen || !netns.value.isNamespace) return { node: node.name, netns }
+  if (!netns.seen || !netns.value.isNamespace) return start
   const found = findMain(p, node, netns.value.inode)
   const main = found.process.seen ? found.process.value : undefined
   const cdp = main ? cdpRequests(node, config.probeDeadlineMs) : []
@@ -31,12 +36,22 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const results: Look<FetchResult[]> =
     requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
   const egress = configured ? await askEgress(ctx, node, after(results, cdp.length)) : NOT_CONFIGURED
-  const look: BrowserLook = main ? { ...found, ...readAnswers(p, node, main, results) } : found
+  const look: BrowserLook = main
+    ? { ...found, ...readAnswers(p, node, main, results, known(p, node)) }
+    : found
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
-  const base = { node: node.name, netns, egress, browser }
+  const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined
+  const base = { ...start, egress, browser, ...(identity === undefined ? {} : { identity }) }
   if (browser.verdict.code !== 'no-process') return base
   const unit = await browserUnit(node.name)
   return unit ? { ...base, ended: unit.ended } : base
+}
+
+/** The browser that the last run proved to hold the port. */
+function known(p: Paths, node: Node): string | undefined {
+  const last = readReceipt(p, 'chromebox-watchdog', node.name)
+  const identity = last.seen ? last.value?.extra.browserIdentity : undefined
+  return typeof identity === 'string' ? identity : undefined
 }
 
 /** The egress layer from probes that were made; looks closer only when none of them answered. */

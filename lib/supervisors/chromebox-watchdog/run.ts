@@ -73,10 +73,17 @@ export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
     decision = decide(observation, remember(ctx, node), now(ctx.p), ctx.config)
   }
   const action = decision.actions[0]
-  if (action?.kind === 'relaunch-browser' || decision.verdict.code === 'netns-missing') {
+  // An attempt without an end is another run's, still at it, or was cut short: only the lock tells which.
+  const underWay = memory.attempts.at(-1)?.result === 'pending' && observation.browser !== undefined
+  const unwell = decision.verdict.state === 'unhealthy'
+  if (
+    action?.kind === 'relaunch-browser' ||
+    decision.verdict.code === 'netns-missing' ||
+    (underWay && unwell)
+  ) {
     // A missing namespace is paged, so it gets the same second look: a node-up may be making it.
     const { confirmPhase } = await import('./act.ts')
-    const later = action?.kind !== 'relaunch-browser' || action.confirm === 'after-delay'
+    const later = action?.kind === 'relaunch-browser' ? action.confirm === 'after-delay' : !underWay
     return confirmPhase(ctx, node, {
       decision,
       later,
@@ -129,7 +136,11 @@ export function finish(
   const at = now(ctx.p)
   for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
   tellPages(ctx, node, decision, at)
-  const receipt = leave(ctx, node, makeReceipt(ctx, node, decision, memory, at, began, actions))
+  const receipt = leave(
+    ctx,
+    node,
+    makeReceipt(ctx, node, decision, memory, at, began, actions, undefined, observation.identity),
+  )
   return { verdict: decision.verdict, decision, observation, memory, actions, receipt }
 }
 
@@ -173,6 +184,7 @@ export function makeReceipt(
   began: number,
   actions: readonly ReceiptAction[],
   pid?: number,
+  identity?: string,
 ): Receipt {
   const extra: Record<string, string | number | boolean> = {
     failures: memory.failures,
@@ -183,6 +195,7 @@ export function makeReceipt(
     extra.eligibleBootMs = at.bootMs + decision.guard.eligibleInMs
   }
   if (pid !== undefined) extra.browserPid = pid
+  if (identity !== undefined) extra.browserIdentity = identity
   return {
     version: 1,
     supervisor: 'chromebox-watchdog',

@@ -7,13 +7,15 @@ import type { EgressFinding } from './egress-port.ts'
 /** What one look at a node saw. A layer above a failing one may be absent: it was not asked. */
 export interface Observation {
   readonly node: string
-  /** The pause that is in force; nothing else is looked at then. */
+  /** The pause that is in force: the node is looked at and told, and left alone. */
   readonly paused?: { readonly reason: string; readonly by: string }
   readonly netns: Look<{ readonly exists: boolean; readonly isNamespace: boolean }>
   readonly egress?: EgressFinding
   /** This run has restarted the tunnel already: D3 allows one restart a run. */
   readonly tunnelTried?: boolean
   readonly browser?: BrowserJudgement
+  /** Which browser answered, kept for the next look; see `readAnswers`. */
+  readonly identity?: string
   /** How the last browser ended; asked only when there is no process. */
   readonly ended?: Ended
 }
