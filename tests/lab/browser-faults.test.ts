@@ -2,7 +2,17 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
 import { before, test } from 'node:test'
-import { inPage, linesSince, logMark, port, quietNode, state, untilIdle, untilLine } from './browser-kit.ts'
+import {
+  inPage,
+  linesSince,
+  logMark,
+  mainPid,
+  port,
+  quietNode,
+  state,
+  untilIdle,
+  untilLine,
+} from './browser-kit.ts'
 import {
   browser,
   browserAgeMs,
@@ -37,7 +47,7 @@ async function recovered(node: string, oldPid: number, mark: number): Promise<nu
 }
 
 test('SIGKILL: the owner looks within a second, and brings it back', async () => {
-  const old = browser('n1')?.pid ?? 0
+  const old = mainPid('n1')
   const [mark, from] = [logMark(), cursor()]
   process.kill(old, 'SIGKILL')
   await recovered('n1', old, mark)
@@ -59,7 +69,7 @@ test('SIGKILL: the owner looks within a second, and brings it back', async () =>
 })
 
 test('SIGSTOP of the main process: the timer sees CDP silent, and it is brought back', async () => {
-  const old = browser('n1')?.pid ?? 0
+  const old = mainPid('n1')
   await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
   const mark = logMark()
   process.kill(old, 'SIGSTOP')
@@ -74,7 +84,7 @@ test('SIGSTOP of the main process: the timer sees CDP silent, and it is brought 
 })
 
 test('the page navigated away: its title is missed, and it is brought back', async () => {
-  const old = browser('n1')?.pid ?? 0
+  const old = mainPid('n1')
   await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
   const mark = logMark()
   await inPage('n1', "location.href = 'about:blank'")
@@ -86,7 +96,7 @@ test('the page navigated away: its title is missed, and it is brought back', asy
 
 test('SingletonLock of another host: mended once, and only then', async () => {
   const lock = '/var/lib/chromebox/n1/SingletonLock'
-  const old = browser('n1')?.pid ?? 0
+  const old = mainPid('n1')
   rmSync(lock)
   symlinkSync('another-host-4711', lock)
   const mark = logMark()
@@ -102,7 +112,7 @@ test('SingletonLock of another host: mended once, and only then', async () => {
 
 test('zombies, decoys and a sibling whose name is a prefix are not the browser', async () => {
   await quietNode('n10')
-  const sibling = browser('n10')?.pid ?? 0
+  const sibling = mainPid('n10')
   const profile = '/var/lib/chromebox/n1'
   const decoy = (argv0: string, ...args: string[]) =>
     spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)', '--', ...args], { argv0, stdio: 'ignore' })
@@ -118,7 +128,7 @@ test('zombies, decoys and a sibling whose name is a prefix are not the browser',
   ]
   try {
     await until('the zombie', () => /Z.*true/.test(sh(['ps', '-eo', 'stat,comm']).stdout), 5000)
-    const old = browser('n1')?.pid ?? 0
+    const old = mainPid('n1')
     const mark = logMark()
     process.kill(old, 'SIGKILL')
     const now = await recovered('n1', old, mark)
@@ -132,7 +142,7 @@ test('zombies, decoys and a sibling whose name is a prefix are not the browser',
 
 test('a malformed row: its node is refused by line and reason, the others stay supervised', async () => {
   appendFileSync('/etc/netvm/NODES.md', '| bad/name | a | b | 99999 | d | e | f | active |\n')
-  const old = browser('n1')?.pid ?? 0
+  const old = mainPid('n1')
   const mark = logMark()
   process.kill(old, 'SIGKILL')
   await recovered('n1', old, mark)
@@ -143,7 +153,7 @@ test('a malformed row: its node is refused by line and reason, the others stay s
 
 test('a page of nothing but an error counts as missing, and the failed attempt says so', async () => {
   setSite('n1', { title: 'Moved' })
-  const old = browser('n1')?.pid ?? 0
+  const old = mainPid('n1')
   const mark = logMark()
   process.kill(old, 'SIGKILL')
   const line = await untilLine('n1', mark, /relaunch FAILED/, 40_000)

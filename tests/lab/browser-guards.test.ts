@@ -2,7 +2,17 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { before, beforeEach, test } from 'node:test'
-import { linesSince, logMark, quietNode, SHORT, STATE, state, untilIdle, untilLine } from './browser-kit.ts'
+import {
+  linesSince,
+  logMark,
+  mainPid,
+  quietNode,
+  SHORT,
+  STATE,
+  state,
+  untilIdle,
+  untilLine,
+} from './browser-kit.ts'
 import {
   browser,
   browserAgeMs,
@@ -34,7 +44,7 @@ async function wellAgain(): Promise<number> {
   const isWell = () => sh(['chromebox-watchdog', 'n1', '--dry-run']).code === 0 || tick('n1').status === '0'
   await until('well', isWell, 60_000)
   await untilTitled('n1')
-  return browser('n1')?.pid ?? 0
+  return mainPid('n1')
 }
 
 test('many healthy ticks: no byte of log, no line in the journal but systemd’s own, one browser', async () => {
@@ -110,7 +120,7 @@ test('a browser that never gets healthy: back-off, HELD DOWN and paged, one half
   writeConfig({ ...short, NETVM_HALF_OPEN: 20 })
   setSite('n1', { title: 'Elsewhere' })
   const mark = logMark()
-  process.kill(browser('n1')?.pid ?? 0, 'SIGKILL')
+  process.kill(mainPid('n1'), 'SIGKILL')
   await untilLine('n1', mark, /relaunch FAILED/)
   await untilIdle('n1')
   assert.equal(tick('n1').status, '1')

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { evaluate } from '../../lib/cdp-socket.ts'
-import { logText, nodeUp, ok, sh, stopTimers, until, untilTitled, writeConfig } from './harness.ts'
+import { browser, logText, nodeUp, ok, sh, stopTimers, until, untilTitled, writeConfig } from './harness.ts'
 
 /** Windows of a lab that has minutes, not hours. Seconds. */
 export const SHORT = {
@@ -37,6 +37,13 @@ export async function inPage(node: string, expression: string): Promise<void> {
   }[]
   const page = list.find((target) => target.type === 'page')
   await evaluate(`ws://${at}/devtools/page/${page?.id}`, expression, 5000)
+}
+
+/** The pid of the node's browser. Throws when there is none: pid 0 would signal the test itself. */
+export function mainPid(node: string): number {
+  const found = browser(node)
+  if (!found) throw new Error(`${node} has no browser`)
+  return found.pid
 }
 
 export interface State {
