@@ -21,7 +21,9 @@ for (const [languages, rounds] of CONTESTS) {
       const codes = await Promise.all(languages.map((l) => contend(w, l, rounds)))
       assert.deepEqual(codes, [0, 0, 0])
       const audit = readAudit(w.audit)
-      assert.equal(audit.most, 2)
+      assert.ok(audit.most <= 2, `${audit.most} were inside at once`)
+      // Clients that hold a slot for less time than another one needs to start may never meet.
+      if (new Set(languages).size > 1) assert.equal(audit.most, 2)
       const expected: Record<string, number> = {}
       for (const l of languages) expected[l] = (expected[l] ?? 0) + rounds
       assert.deepEqual(audit.rounds, expected)
