@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { test } from 'node:test'
+import { plainTick } from '../../lib/cli.ts'
+
+const TICKS: [string[], string | undefined][] = [
+  [['muse'], 'muse'],
+  [['646'], '646'],
+  [[], undefined],
+  [[''], undefined],
+  [['--json'], undefined],
+  [['-'], undefined],
+  [['muse', '--why'], undefined],
+  [['release', 'muse'], undefined],
+]
+for (const [argv, expected] of TICKS) {
+  test(`plainTick(${JSON.stringify(argv)}) is ${expected}`, () => assert.equal(plainTick(argv), expected))
+}
+
+/** Runs code with lib/cli.ts imported as `cli`, its stdout a pipe or, through script(1), a terminal. */
+function inProcess(code: string, opts: { env?: Record<string, string>; terminal?: boolean } = {}) {
+  const url = new URL('../../lib/cli.ts', import.meta.url).href
+  const argv = [
+    '--import',
+    'tsx',
+    '--input-type=module',
+    '-e',
+    `import * as cli from ${JSON.stringify(url)}; ${code}`,
+  ]
+  const { NO_COLOR: _, FORCE_COLOR: __, NETVM_ROOT: ___, ...clean } = process.env
+  const env = { ...clean, TERM: 'xterm', CODE: argv.at(-1) ?? '', ...opts.env }
+  if (opts.terminal !== true) return spawnSync(process.execPath, argv, { env, encoding: 'utf8' })
+  const command = `"${process.execPath}" --import tsx --input-type=module -e "$CODE"`
+  return spawnSync('script', ['-qec', command, '/dev/null'], { env, encoding: 'utf8' })
+}
+
+test('without a terminal: no colour', () => {
+  const r = inProcess(`console.log(String(cli.isTty()), (await cli.style()).red('x'))`)
+  assert.equal(r.stdout, 'false x\n')
+})
+
+const COLOURS: [string, Record<string, string>, string][] = [
+  ['colour', {}, '\u001b[31mx\u001b[39m'],
+  ['NO_COLOR', { NO_COLOR: '1' }, 'x'],
+  ['an empty NO_COLOR does not count', { NO_COLOR: '' }, '\u001b[31mx\u001b[39m'],
+  ['a dumb terminal', { TERM: 'dumb' }, 'x'],
+]
+for (const [what, env, expected] of COLOURS) {
+  test(`on a terminal: ${what}`, () => {
+    const r = inProcess(`console.log(String(cli.isTty()), (await cli.style()).red('x'))`, {
+      env,
+      terminal: true,
+    })
+    assert.equal(r.stdout.trim(), `true ${expected}`)
+  })
+}
+
+test('requireRoot: root passes, anybody else is told what can still be seen', () => {
+  const as = (uid: number) => `process.geteuid = () => ${uid}
+    try { cli.requireRoot('box', 'receipts'); console.log('passed') }
+    catch (e) { console.log(e.name, e.exitCode, e.message, e.next) }`
+  assert.equal(inProcess(as(0)).stdout, 'passed\n')
+  assert.equal(
+    inProcess(as(1000)).stdout,
+    'RootError 77 box needs root (still seen without: receipts) sudo box\n',
+  )
+  assert.equal(inProcess(as(1000), { env: { NETVM_ROOT: '/tmp/x' } }).stdout, 'passed\n')
+})
