@@ -65,7 +65,9 @@ const SLOT_MODE = 0o660
 export function queueReady(p: Paths, node: string): boolean {
   const dir = join(p.queue, node)
   const mode = (path: string) => (existsSync(path) ? statSync(path).mode & 0o7777 : undefined)
-  return mode(dir) === QUEUE_MODE && SLOTS.every((slot) => mode(join(dir, slot)) === SLOT_MODE)
+  // A slot that is not there yet is made by the first client that wants it.
+  const fits = (slot: string) => [undefined, SLOT_MODE].includes(mode(join(dir, slot)))
+  return mode(dir) === QUEUE_MODE && SLOTS.every(fits)
 }
 
 /**

@@ -72,12 +72,12 @@ function openDir(path: string): number {
 
 function makeDir(path: string): void {
   try {
-    mkdirSync(path, { recursive: false, mode: 0o2770 })
+    mkdirSync(path, { recursive: false, mode: 0o2775 })
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'EEXIST') return
     if (code !== 'ENOENT') throw err
-    mkdirSync(path, { recursive: true, mode: 0o2770 })
+    mkdirSync(path, { recursive: true, mode: 0o2775 })
   }
   giveToGroup(path)
 }
