@@ -32,10 +32,9 @@ export const SLOTS: readonly string[] = ['slot-0.lock', 'slot-1.lock']
 const GROUP = 'netvm'
 const PLAIN_FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** Directories 0770 (with the parent's setgid bit), files 0660, whatever the caller's umask. */
+/** Directories 2775, as ensure makes them and `--check` wants them, files 0660, whatever the caller's umask. */
 function shared<T>(fn: () => T): T {
-  // Not chmod afterwards: RestrictSUIDSGID= of the units forbids setting a setgid bit, which is inherited.
-  const before = process.umask(0o007)
+  const before = process.umask(0o002)
   try {
     return fn()
   } finally {
