@@ -58,7 +58,7 @@ export function readOptional(path: string): string | undefined {
 }
 
 const SLOTS = ['slot-0.lock', 'slot-1.lock'] as const
-const QUEUE_MODE = 0o2775
+const QUEUE_MODE = 0o2770
 const SLOT_MODE = 0o660
 
 /** Whether the node's CDP queue is there for the group that shares it. */

@@ -32,9 +32,9 @@ export const SLOTS: readonly string[] = ['slot-0.lock', 'slot-1.lock']
 const GROUP = 'netvm'
 const PLAIN_FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** Directories 2775, as ensure makes them and `--check` wants them, files 0660, whatever the caller's umask. */
+/** Directories 2770, as ensure makes them and `--check` wants them, files 0660, whatever the caller's umask. */
 function shared<T>(fn: () => T): T {
-  const before = process.umask(0o002)
+  const before = process.umask(0o007)
   try {
     return fn()
   } finally {
@@ -71,12 +71,12 @@ function openDir(path: string): number {
 
 function makeDir(path: string): void {
   try {
-    mkdirSync(path, { recursive: false, mode: 0o2775 })
+    mkdirSync(path, { recursive: false, mode: 0o2770 })
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'EEXIST') return
     if (code !== 'ENOENT') throw err
-    mkdirSync(path, { recursive: true, mode: 0o2775 })
+    mkdirSync(path, { recursive: true, mode: 0o2770 })
   }
   giveToGroup(path)
 }
