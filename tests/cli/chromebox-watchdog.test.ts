@@ -154,6 +154,12 @@ test('killed in the middle of a relaunch: the attempt counts, the lock is free, 
   host.onStart({ mode: 'deaf' })
   const { child, done } = host.start()
   await until(() => host.read('calls').includes('systemctl start'))
+  // The attempt is in its middle once the browser that it started is one to look at.
+  await until(
+    () =>
+      host.has('main.pid') &&
+      /--user-data-dir/.test(host.read(`proc/${host.read('main.pid').trim()}/cmdline`)),
+  )
   child.kill('SIGKILL')
   await done
   assert.equal(host.state().attempts[0].result, 'pending')

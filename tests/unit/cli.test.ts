@@ -27,7 +27,8 @@ function inProcess(code: string, opts: { env?: Record<string, string>; terminal?
     '-e',
     `import * as cli from ${JSON.stringify(url)}; ${code}`,
   ]
-  const { NO_COLOR: _, FORCE_COLOR: __, NETVM_ROOT: ___, ...clean } = process.env
+  // CI says to chalk that no person looks; here one does.
+  const { NO_COLOR: _, FORCE_COLOR: __, NETVM_ROOT: ___, CI: ____, ...clean } = process.env
   const env = { ...clean, TERM: 'xterm', CODE: argv.at(-1) ?? '', ...opts.env }
   if (opts.terminal !== true) return spawnSync(process.execPath, argv, { env, encoding: 'utf8' })
   const command = `"${process.execPath}" --import tsx --input-type=module -e "$CODE"`
