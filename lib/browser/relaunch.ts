@@ -38,8 +38,11 @@ export interface RelaunchOptions {
   readonly deadline?: Deadline
   /** A second look after the lock was taken; text says why nothing is to be done after all. */
   readonly stillNeeded?: (judgement: BrowserJudgement) => Promise<string | undefined> | string | undefined
-  /** Called under the lock, right before anything is touched: record the attempt here. */
-  readonly begin?: (ended: Ended) => void | Promise<void>
+  /**
+   * Called under the lock, right before anything is touched: record the attempt here. Text says why
+   * nothing may be touched after all (`alive`: a browser runs that would be ended).
+   */
+  readonly begin?: (ended: Ended, alive: boolean) => string | undefined | Promise<string | undefined>
 }
 
 /** Milliseconds that a relaunch may need; starting one with less left would leave it unverified. */
@@ -95,7 +98,8 @@ export async function relaunchLocked(
   const ended: Ended = alive
     ? { how: 'unknown', detail: 'it was running' }
     : (before?.ended ?? { how: 'unknown', detail: 'systemctl did not say' })
-  await opts.begin?.(ended)
+  const refused = await opts.begin?.(ended, alive)
+  if (refused !== undefined) return { did: 'nothing', why: refused, judgement }
   const began = performance.now()
   const beganWallMs = Date.now()
   const notes: string[] = []

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { rmSync, symlinkSync } from 'node:fs'
+import { existsSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { Host, until } from './chromebox-host.ts'
@@ -231,4 +231,23 @@ test('a log that cannot be written: it acts all the same, and the journal has th
   assert.equal((await host.run()).code, 0)
   assert.match(host.read('journal'), /relaunch OK after/)
   assert.match(host.read('journal'), /not in .*chromebox-watchdog\.log/)
+})
+
+test('state that cannot be written: a dead browser comes back once, a living one is not touched', async () => {
+  rmSync(join(host.dir, 'var/lib/netvm/chromebox-watchdog'), { recursive: true, force: true })
+  host.write('var/lib/netvm/.there', '')
+  // Nobody, root included, can make a file there.
+  symlinkSync('/sys/kernel', join(host.dir, 'var/lib/netvm/chromebox-watchdog'))
+  assert.equal((await host.run()).code, 0, host.log())
+  assert.match(host.log(), /WARN \[muse\] cannot write .*this attempt will not be remembered; next: df /)
+  process.kill(Number(host.read('main.pid')), 'SIGKILL')
+  await until(() => !existsSync(`/proc/${host.read('main.pid').trim()}/exe`))
+  assert.equal((await host.run()).code, 1)
+  assert.match(host.log(), /no chromium process for profile; not relaunched again so soon: cannot write/)
+  await host.browser({ title: 'News' })
+  host.uptime(OLD)
+  host.calls()
+  assert.equal((await host.run()).code, 1)
+  assert.match(host.log(), /missing from target list; not relaunched: cannot write/)
+  assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
 })

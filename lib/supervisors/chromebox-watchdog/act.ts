@@ -1,9 +1,10 @@
 import { sleep } from '../../browser/deadline.ts'
 import { type RelaunchResult, relaunchLocked } from '../../browser/relaunch.ts'
 import type { Ended } from '../../browser/types.ts'
-import { now } from '../../clock.ts'
+import { elapsedMs, now } from '../../clock.ts'
 import { withLock } from '../../lock.ts'
 import { page, pageRecovered } from '../../page.ts'
+import { readReceipt } from '../../receipts.ts'
 import type { LayerMark, Node, ReceiptAction } from '../../types.ts'
 import { decide, isQuickDeath } from './decide.ts'
 import { beginAttempt, endAttempt } from './memory.ts'
@@ -71,9 +72,15 @@ async function attempt(
   const result = await relaunchLocked(ctx, node, browser, {
     why: decision.verdict.reason,
     deadline: ctx.deadline,
-    begin: (ended) => {
-      memory = record(ctx, node, memory, observation, decision, ended)
+    begin: (ended, alive) => {
+      const begun = begin(ctx, node, memory, observation, decision, ended)
+      if (begun.problem !== undefined) {
+        const why = unrecorded(ctx, node, begun.problem, alive)
+        if (why !== undefined) return why
+      }
+      memory = begun.memory
       for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
+      return undefined
     },
   })
   if (result.did === 'nothing') return declined(ctx, node, observation, decision, result.why, began, before)
@@ -105,28 +112,36 @@ async function attempt(
 }
 
 /** Records the attempt before anything is touched: a run that is killed in it has used it up. */
-function record(
+function begin(
   ctx: RunContext,
   node: Node,
   memory: Memory,
   observation: Observation,
   decision: Decision,
   ended: Ended,
-): Memory {
+): { memory: Memory; problem: string | undefined } {
   const at = now(ctx.p)
   const quickDeath = isQuickDeath(observation, memory, at, ctx.config)
   const how = `${ended.how}: ${ended.detail}`
   const begun = beginAttempt(memory, at, { reason: decision.verdict.reason, ended: how, quickDeath })
-  const problem = saveMemory(ctx.p, node.name, begun)
-  if (problem === undefined) return begun
-  const next = `df ${ctx.p.state}`
-  say(
-    ctx,
-    node,
-    { level: 'WARN', text: `${problem}: this attempt will not be remembered`, next },
-    'state-full',
-  )
-  return begun
+  return { memory: begun, problem: saveMemory(ctx.p, node.name, begun) }
+}
+
+/**
+ * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
+ * against a living browser, and for a dead one not right after another: it would be one for every crash.
+ */
+function unrecorded(ctx: RunContext, node: Node, problem: string, alive: boolean): string | undefined {
+  if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
+  const last = readReceipt(ctx.p, 'chromebox-watchdog', node.name)
+  const receipt = last.seen ? last.value : undefined
+  const acted = receipt?.actions.some((a) => a.kind === 'relaunch-browser') === true
+  if (receipt && acted && elapsedMs(receipt.at, now(ctx.p)) < ctx.config.backoffBaseMs) {
+    return `not relaunched again so soon: ${problem}`
+  }
+  const text = `${problem}: this attempt will not be remembered`
+  say(ctx, node, { level: 'WARN', text, next: `df ${ctx.p.state}` }, 'state-full')
+  return undefined
 }
 
 /** The actuator looked once more and left the browser alone: too fresh, or too little time left. */
