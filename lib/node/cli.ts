@@ -2,6 +2,7 @@ import { requireRoot } from '../cli.ts'
 import { loadConfig } from '../config.ts'
 import { parsePort } from '../ensure/row.ts'
 import { UsageError } from '../errors.ts'
+import { examples } from '../examples.ts'
 import type { ExitCode } from '../exit-codes.ts'
 import { deriveNames } from '../names.ts'
 import type { Paths } from '../paths.ts'
@@ -15,9 +16,12 @@ function say(part: string, text: string): void {
 }
 
 /** A commander program whose mistakes come out as our own errors, with exit code 64. */
-export async function program(name: string, description: string) {
+export async function program(name: Parameters<typeof examples>[0], description: string) {
   const { Command } = await import('commander')
-  const command = new Command(name).description(description).showHelpAfterError(false)
+  const command = new Command(name)
+    .description(description)
+    .addHelpText('after', examples(name))
+    .showHelpAfterError(false)
   command.configureOutput({ writeErr: () => {} }).exitOverride((error) => {
     if (error.exitCode === 0) process.exit(0)
     throw new UsageError(error.message.replace(/^error: /, ''), `${name} --help`)

@@ -1,4 +1,5 @@
 import { ConfigError, UsageError } from '../errors.ts'
+import { examples } from '../examples.ts'
 import { withLock } from '../lock.ts'
 import { assertNodeName, deriveNames } from '../names.ts'
 import { readNodeEnv } from '../node-env.ts'
@@ -21,6 +22,7 @@ export function networkOf(p: Paths, node: string): NetworkWant | undefined {
 
 /** `netvm-netns up|down <node>`: what netvm-netns@.service runs. Returns one line per thing it did. */
 export async function netnsCommand(p: Paths, verb: string | undefined, name: string): Promise<string[]> {
+  if (verb === '--help' || verb === '-h') return [`usage: ${USAGE}`, examples('netvm-netns')]
   const node = assertNodeName(name)
   if (verb !== 'up' && verb !== 'down') throw new UsageError(`unknown command "${verb ?? ''}"`, USAGE)
   // Not the node lock: whoever starts our unit may hold that one.

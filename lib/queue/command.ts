@@ -103,7 +103,7 @@ function usage(message: string): UsageError {
 export async function queueCommand(p: Paths, args: readonly string[]): Promise<number> {
   const plan = parseCommand(args, process.env)
   if (plan.kind === 'help') {
-    console.log(USAGE)
+    console.log(`${USAGE}\n${(await import('../examples.ts')).examples('cdp-queue')}`)
     return EXIT.OK
   }
   if (plan.kind === 'depth') {

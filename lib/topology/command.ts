@@ -15,7 +15,7 @@ Exit status: 0 clean, 1 something is broken or does not belong, 2 not everything
 /** `netvm-topology [--json]`. Changes nothing. @throws ConfigError, UsageError */
 export async function topologyCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   if (argv.includes('--help') || argv.includes('-h')) {
-    console.log(HELP)
+    console.log(`${HELP}\n${(await import('../examples.ts')).examples('netvm-topology')}`)
     return EXIT.OK
   }
   const odd = argv.find((arg) => arg !== '--json')

@@ -1,4 +1,5 @@
 import { RootError, UsageError } from '../errors.ts'
+import { examples } from '../examples.ts'
 import { assertNodeName, ifNames } from '../names.ts'
 import { readNodeEnv } from '../node-env.ts'
 import type { Paths } from '../paths.ts'
@@ -9,7 +10,7 @@ const USAGE = 'netvm-tunnel up <node> | netvm-tunnel down <node>'
 /** `netvm-tunnel up|down <node>`: what netvm-tunnel@.service runs. Returns the lines to print. */
 export async function tunnelCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
   const [verb, name, ...more] = argv
-  if (verb === '--help' || verb === '-h') return [`usage: ${USAGE}`]
+  if (verb === '--help' || verb === '-h') return [`usage: ${USAGE}`, examples('netvm-tunnel')]
   if ((verb !== 'up' && verb !== 'down') || name === undefined || more.length > 0) {
     throw new UsageError('which tunnel, up or down?', USAGE)
   }

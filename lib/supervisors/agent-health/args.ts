@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { UsageError } from '../../errors.ts'
+import { examples } from '../../examples.ts'
 
 export interface Invocation {
   readonly kind: 'run' | 'status' | 'reset'
@@ -28,6 +29,7 @@ export function parseArgs(argv: readonly string[]): Invocation | undefined {
     })
     .addHelpText('after', '\nExit: 0 well, recovered or nothing to do; 1 unhealthy; 2 cannot tell;')
     .addHelpText('after', '      64 usage; 75 another run is under way; 77 needs root; 78 configuration')
+    .addHelpText('after', examples('agent-health'))
   program
     .command('status')
     .description('strikes, futile restarts, circuit and review notices of each node; looks at no browser')

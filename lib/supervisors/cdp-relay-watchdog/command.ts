@@ -52,6 +52,7 @@ async function parse(argv: readonly string[]): Promise<Flags> {
     .argument('[node...]', 'only these nodes; default all active rows of this host')
     .option('--dry-run', 'look and say what would be done; change nothing')
     .option('--json', 'print the result as JSON')
+    .addHelpText('after', (await import('../../examples.ts')).examples('cdp-relay-watchdog'))
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
   try {

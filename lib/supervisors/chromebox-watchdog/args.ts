@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { UsageError } from '../../errors.ts'
+import { examples } from '../../examples.ts'
 
 export interface Invocation {
   readonly kind: 'run' | 'release'
@@ -26,6 +27,7 @@ export function parseArgs(argv: readonly string[]): Invocation | undefined {
     })
     .addHelpText('after', '\nExit: 0 well, recovered or nothing to do; 1 unhealthy; 2 cannot tell;')
     .addHelpText('after', '      64 usage; 75 another run holds the node; 77 needs root; 78 configuration')
+    .addHelpText('after', examples('chromebox-watchdog'))
   program
     .command('release')
     .description('forget a hold-down and the back-off: the next run may act at once')
