@@ -21,6 +21,18 @@ export function isTty(): boolean {
 }
 
 /**
+ * Lets the work go on when who reads our output has gone (`netvm-node-up muse | head -1`): a node left half
+ * made, without its timer, is worse than words that nobody reads. Not for a tick: it loads the streams.
+ */
+export function outliveReader(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+    })
+  }
+}
+
+/**
  * @param stillSee what the program could see without root, for the error
  * @throws RootError (77). Not with NETVM_ROOT set: a test's files are its own.
  */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Config } from './config.ts'
-import { UsageError } from './errors.ts'
+import { ConfigError, UsageError } from './errors.ts'
 import type { Paths } from './paths.ts'
 import { type ParsedRegistry, parseRegistry, RegistryError } from './registry-parse.ts'
 import { clean } from './text.ts'
@@ -56,7 +56,7 @@ export function findNode(parsed: ParsedRegistry, name: string): Node {
   const refused = parsed.errors.find((e) => e.name === name)
   if (refused !== undefined) {
     const at = `${where} line ${refused.line}`
-    throw new UsageError(`the row of node ${name} was refused: ${at}: ${refused.reason}`, next)
+    throw new ConfigError(`the row of node ${name} was refused: ${at}: ${refused.reason}`, next)
   }
   const known = clean(parsed.nodes.map((n) => n.name).join(', '), 200)
   throw new UsageError(

@@ -1,4 +1,4 @@
-import { requireRoot } from '../cli.ts'
+import { outliveReader, requireRoot } from '../cli.ts'
 import { loadConfig } from '../config.ts'
 import { parsePort } from '../ensure/row.ts'
 import { UsageError } from '../errors.ts'
@@ -17,6 +17,7 @@ function say(part: string, text: string): void {
 
 /** A commander program whose mistakes come out as our own errors, with exit code 64. */
 export async function program(name: Parameters<typeof examples>[0], description: string) {
+  outliveReader()
   const { Command } = await import('commander')
   const command = new Command(name)
     .description(description)

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { dropIn } from '../ensure/settings.ts'
-import { NetvmError, UsageError } from '../errors.ts'
+import { ConfigError, NetvmError, UsageError } from '../errors.ts'
 import { describe, run } from '../exec.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { withLock } from '../lock.ts'
@@ -60,6 +60,16 @@ async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Pro
   const parsed = readRegistry(ctx.p, ctx.config)
   const row = parsed.nodes.find((n) => n.name === name)
   if (row === undefined) {
+    // A row that is there and cannot be read would stay active and bring the node back once it is mended.
+    if (parsed.errors.some((error) => error.name === name)) findNode(parsed, name)
+    const nameless = parsed.errors.find((error) => error.name === undefined)
+    if (nameless !== undefined) {
+      const where = `${ctx.config.registry} line ${nameless.line}`
+      throw new ConfigError(
+        `node ${name} has no row that can be read, and ${where} may be it: ${nameless.reason}`,
+        `editor ${ctx.config.registry}`,
+      )
+    }
     // Without a row there may still be something to clear away; without either it is a typo.
     const there = [nodeEnvPath(ctx.p, name), `/run/netns/${want.netns}`, `/sys/class/net/${want.veth}`]
     if (!there.some((path) => existsSync(path))) findNode(parsed, name)

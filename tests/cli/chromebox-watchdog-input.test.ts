@@ -53,7 +53,7 @@ const rows: Row[] = [
     args: ['pip'],
     before: (h) =>
       h.registry('active', '| pip | a | warp-pip | 99999 | 10.201.87.1 | 10.201.87.2 | x | active | | |\n'),
-    code: 64,
+    code: 78,
     says: /row of node pip was refused: .* line 4/,
   },
 ]

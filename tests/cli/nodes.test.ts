@@ -100,6 +100,17 @@ const rows: Row[] = [
     code: 64,
     says: /unknown option '--fast'/,
   },
+  ...[MUSE.replace('| 9410 |', '| 94x0 |'), MUSE.replace('| muse |', '| Mu/se |')].map((bad) => ({
+    name: `down of a living node whose row cannot be read: ${bad.slice(0, 9)}`,
+    argv: ['netvm-node-down', 'muse'] as [string, string],
+    before: () => {
+      writeFileSync(registry, `${HEAD}${bad}`)
+      mkdirSync(join(root, 'etc/netvm/nodes'))
+      writeFileSync(join(root, 'etc/netvm/nodes/muse.env'), '')
+    },
+    code: 78,
+    says: /muse.*NODES\.md line 3\b.*; next: editor /,
+  })),
   { name: 'down of nobody', argv: ['netvm-node-down', 'nobody'], code: 64, says: /no node "nobody"/ },
   {
     name: 'a typo to ensure',

@@ -35,6 +35,17 @@ function inProcess(code: string, opts: { env?: Record<string, string>; terminal?
   return spawnSync('script', ['-qec', command, '/dev/null'], { env, encoding: 'utf8' })
 }
 
+test('a reader that has gone does not end the work', () => {
+  const url = new URL('../../lib/cli.ts', import.meta.url).href
+  const work = `import * as cli from ${JSON.stringify(url)}; cli.outliveReader()
+    for (let i = 0; i < 50; i++) { console.log('x'); await new Promise((r) => setTimeout(r, 10)) }
+    process.exitCode = 7`
+  const command = `"${process.execPath}" --import tsx --input-type=module -e "$CODE" | true; exit "\${PIPESTATUS[0]}"`
+  const r = spawnSync('bash', ['-c', command], { env: { ...process.env, CODE: work }, encoding: 'utf8' })
+  assert.equal(r.status, 7, r.stderr)
+  assert.equal(r.stderr, '')
+})
+
 test('without a terminal: no colour', () => {
   const r = inProcess(`console.log(String(cli.isTty()), (await cli.style()).red('x'))`)
   assert.equal(r.stdout, 'false x\n')
