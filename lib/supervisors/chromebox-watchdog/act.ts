@@ -75,7 +75,7 @@ async function attempt(
     begin: (ended, alive) => {
       const begun = begin(ctx, node, memory, observation, decision, ended)
       if (begun.problem !== undefined) {
-        const why = unrecorded(ctx, node, begun.problem, alive)
+        const why = unrecorded(ctx, node, memory, begun.problem, alive)
         if (why !== undefined) return why
       }
       memory = begun.memory
@@ -129,13 +129,22 @@ function begin(
 
 /**
  * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
- * against a living browser, and for a dead one not right after another: it would be one for every crash.
+ * against a living browser, and for a dead one not right after another that memory does not know either:
+ * it would be one for every crash. The receipt, on another file system, tells of that one.
  */
-function unrecorded(ctx: RunContext, node: Node, problem: string, alive: boolean): string | undefined {
+function unrecorded(
+  ctx: RunContext,
+  node: Node,
+  memory: Memory,
+  problem: string,
+  alive: boolean,
+): string | undefined {
   if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
   const last = readReceipt(ctx.p, 'chromebox-watchdog', node.name)
   const receipt = last.seen ? last.value : undefined
-  const acted = receipt?.actions.some((a) => a.kind === 'relaunch-browser') === true
+  const known = memory.attempts.at(-1)?.wallMs ?? 0
+  const acted =
+    receipt?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known) === true
   if (receipt && acted && elapsedMs(receipt.at, now(ctx.p)) < ctx.config.backoffBaseMs) {
     return `not relaunched again so soon: ${problem}`
   }
