@@ -91,11 +91,16 @@ test('decidePage: for any findings, pages and recoveries alternate, and the firs
       fc.oneof(fc.integer({ min: 1, max: 30 }), fc.constantFrom(1, 2, 5, 10)),
       (findings, step) => {
         const said = told(findings.map((f) => (f ? 'F' : '.')).join(''), step)
-        const kinds = said.map((s) => s.split(':')[1]).filter((s) => s !== 'repeat')
-        for (const [i, k] of kinds.entries()) {
-          assert.ok(k === 'page' || kinds[i - 1] === 'page', kinds.join(' '))
-          // Only with a run at the very end of the hold can no period end unseen, with a page after a page.
-          if (HOLD_MS % (step * MIN) === 0) assert.equal(k, i % 2 === 0 ? 'page' : 'recovery')
+        const kinds = said.map((s) => s.split(':')).filter(([, kind]) => kind !== 'repeat')
+        for (const [i, [place, kind]] of kinds.entries()) {
+          const before = kinds[i - 1]?.[1]
+          if (kind === 'recovery') assert.equal(before, 'page')
+          else if (before === 'page') {
+            // A page follows a page only where the hold was over by now and no run had fallen on its end or later.
+            const well = Number(place) - 1 - findings.lastIndexOf(true, Number(place) - 1)
+            assert.ok(well * step * MIN >= HOLD_MS, `${place}: well for ${well} runs only`)
+            assert.ok((well - 1) * step * MIN < HOLD_MS, `${place}: the recovery was not told`)
+          }
         }
         const first = findings.indexOf(true)
         assert.equal(said[0], first === -1 ? undefined : `${first}:page`)
