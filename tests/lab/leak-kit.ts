@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
 import { readdirSync } from 'node:fs'
 import { ok, sh, until } from './harness.ts'
 import { DNS } from './wg-server.ts'
@@ -35,15 +36,14 @@ export class Capture {
   /** Everything seen up to now. A packet of our own is the mark that nothing before it is still on its way. */
   async packets(): Promise<Packet[]> {
     const port = 20_000 + Math.floor(Math.random() * 20_000)
-    await until(
-      'the mark is captured',
-      () => {
-        sh(['bash', '-c', `echo mark > /dev/udp/127.0.0.1/${port}`])
-        return this.text.includes(`127.0.0.1.${port}`)
-      },
-      10_000,
-      20,
-    )
+    const socket = createSocket('udp4')
+    // Nobody listens there: the refusal comes back as an error of the socket.
+    socket.on('error', () => {})
+    const captured = () => {
+      socket.send('mark', port, '127.0.0.1')
+      return this.text.includes(`127.0.0.1.${port}`)
+    }
+    await until('the mark is captured', captured, 10_000, 20).finally(() => socket.close())
     const all = this.text.split('\n').flatMap((line): Packet[] => {
       const m = /^(\S+)\s+(?:In|Out|B|M|P)\s+(.*)$/.exec(line)
       return m ? [{ link: m[1] ?? '', text: m[2] ?? '' }] : []
