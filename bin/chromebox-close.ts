@@ -2,6 +2,7 @@ import { closeBrowser } from '../lib/browser/close.ts'
 import { reportAndExit, UsageError } from '../lib/errors.ts'
 import { examples } from '../lib/examples.ts'
 import { paths } from '../lib/paths.ts'
+import { clean } from '../lib/text.ts'
 
 // chromebox-close <port> [<main pid>]: ExecStop= of chromebox@.service; what follows is TERM, then KILL.
 // Without a pid the browser ended by itself, and there is nobody to ask.
@@ -9,12 +10,15 @@ if (/^(-h|--help)$/.test(process.argv[2] ?? '')) {
   console.log(`usage: chromebox-close <port> [<main pid>]\n${examples('chromebox-close')}`)
   process.exit(0)
 }
-const [port = 0, pid, ...more] = process.argv.slice(2).map(Number)
-if (!(port > 0 && port < 65536) || (pid !== undefined && !(pid > 1)) || more.length > 0) {
-  reportAndExit(
-    new UsageError('give a port and a main pid', 'systemctl stop chromebox@NODE'),
-    'chromebox-close',
-  )
+const args = process.argv.slice(2)
+const number = (word: string, least: number, most: number) =>
+  /^\d{1,9}$/.test(word) && Number(word) >= least && Number(word) <= most ? Number(word) : undefined
+const port = number(args[0] ?? '', 1, 65_535)
+// The kernel's highest pid is 2^22; pid 1 is no browser.
+const pid = args[1] === undefined ? undefined : number(args[1], 2, 4_194_304)
+if (port === undefined || (pid === undefined && args.length > 1) || args.length > 2) {
+  const typed = args.length === 0 ? 'nothing' : `"${clean(args.join(' '), 60)}"`
+  reportAndExit(new UsageError(`give a port and a main pid, not ${typed}`), 'chromebox-close')
 }
 if (pid !== undefined) {
   closeBrowser(paths().proc, pid, port).then(

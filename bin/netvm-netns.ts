@@ -3,8 +3,7 @@ import { netnsCommand } from '../lib/node/netns-command.ts'
 import { paths } from '../lib/paths.ts'
 
 // netvm-netns up|down <node>: the network namespace of a node, by what is really there.
-const [verb, node = ''] = process.argv.slice(2)
-netnsCommand(paths(), verb, node).then(
+netnsCommand(paths(), process.argv.slice(2)).then(
   (lines) => {
     for (const line of lines) console.log(line)
   },

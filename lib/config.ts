@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { ConfigError } from './errors.ts'
+import { shellWord } from './os-error.ts'
 import type { Paths } from './paths.ts'
 import { clean, hasControl } from './text.ts'
 
@@ -99,7 +100,7 @@ export function loadConfig(p: Paths): Config {
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') return withRoot(p, { ...DEFAULTS, egressUrls: [...DEFAULTS.egressUrls] })
-    throw new ConfigError(`cannot read ${p.configFile}: ${code}`, `ls -l ${p.configFile}`, err)
+    throw new ConfigError(`cannot read ${p.configFile}: ${code}`, `ls -ld ${shellWord(p.configFile)}`, err)
   }
   return withRoot(p, parseConfig(text, p.configFile))
 }
@@ -127,7 +128,8 @@ export function parseConfig(text: string, file: string): Config {
     if (problem !== undefined) problems.push(`line ${i + 1}: ${problem}`)
   }
   if (problems.length === 0) problems.push(...contradictions(config, seen))
-  if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('; ')}`, `editor ${file}`)
+  if (problems.length > 0)
+    throw new ConfigError(`${file}: ${problems.join('; ')}`, `editor ${shellWord(file)}`)
   return config
 }
 

@@ -1,9 +1,17 @@
 import { writeSync } from 'node:fs'
+import { basename } from 'node:path'
 import { EXIT, type ExitCode } from './exit-codes.ts'
+import { osFault, shellWord } from './os-error.ts'
 import { clean } from './text.ts'
 
 /** Longest error line on stderr, in characters: a configuration error lists every bad key in one line. */
 const MAX_LINE = 2000
+/** Longest message about a command line, in characters: it echoes what was typed, or pasted by mistake. */
+const MAX_USAGE = 400
+/** Longest word of such a message, in characters. */
+const MAX_WORD = 80
+/** A command line longer than this is not worth typing again, in characters. */
+const MAX_AGAIN = 200
 
 export interface NetvmErrorOptions {
   readonly exitCode?: ExitCode
@@ -57,15 +65,30 @@ export class LockedError<H = unknown> extends NetvmError {
   }
 }
 
+/**
+ * An error of the operating system as one for people: 77 when root would be let, else 2, because it says nothing
+ * of a node. Other errors come back as they are.
+ */
+export function fromOs(err: unknown): unknown {
+  const fault = err instanceof NetvmError ? undefined : osFault(err)
+  if (fault === undefined) return err
+  if (fault.denied && process.geteuid?.() !== 0) return new RootError(fault.text, `sudo ${again()}`)
+  return new NetvmError(fault.text, { exitCode: EXIT.UNKNOWN, next: fault.next, cause: err })
+}
+
 /** The exit code an error stands for. A defect of ours is `unknown`: it says nothing of the node. */
 export function exitCodeOf(err: unknown): ExitCode {
-  return err instanceof NetvmError ? err.exitCode : EXIT.UNKNOWN
+  const told = fromOs(err)
+  return told instanceof NetvmError ? told.exitCode : EXIT.UNKNOWN
 }
 
 /** One line for people, without the program's name: `<message>; next: <command>`. */
-export function errorLine(err: unknown): string {
-  if (err instanceof NetvmError) {
-    return clean(err.next === undefined ? err.message : `${err.message}; next: ${err.next}`, MAX_LINE)
+export function errorLine(err: unknown, program?: string): string {
+  const told = fromOs(err)
+  if (told instanceof NetvmError) {
+    const next = told.next ?? (program === undefined ? undefined : usualNext(told, program))
+    const then = next === undefined ? '' : `; next: ${clean(next, MAX_USAGE)}`
+    return clean(message(told), MAX_LINE - then.length) + then
   }
   // A defect: the place is worth more to whoever reports it than a polite sentence.
   const stack = err instanceof Error ? (err.stack ?? err.message) : String(err)
@@ -73,11 +96,29 @@ export function errorLine(err: unknown): string {
   return clean(`internal error: ${what.trim()} ${where.trim()}`.trim(), MAX_LINE)
 }
 
+function message(err: NetvmError): string {
+  if (err.exitCode !== EXIT.USAGE) return err.message
+  const short = err.message.replace(/\S{81,}/g, (word) => `${word.slice(0, MAX_WORD - 1)}…`)
+  return clean(short, MAX_USAGE)
+}
+
+function usualNext(err: NetvmError, program: string): string | undefined {
+  if (err.exitCode === EXIT.USAGE) return `${program} --help`
+  return err.exitCode === EXIT.NEEDS_ROOT ? `sudo ${again(program)}` : undefined
+}
+
+/** This run's command line, to be run again; the program alone when an argument is long or odd. */
+export function again(program = basename(process.argv[1] ?? '')): string {
+  const args = process.argv.slice(2)
+  const line = [program, ...args.map(shellWord)].join(' ')
+  return args.some((a) => clean(a) !== a) || line.length > MAX_AGAIN ? program : line
+}
+
 /** Prints one line on stderr, `<program>: <message>; next: <command>`, and exits with the error's code. */
 export function reportAndExit(err: unknown, program: string): never {
   try {
     // writeSync: process.exit() below does not wait for an asynchronous stream.
-    writeSync(2, `${program}: ${errorLine(err)}\n`)
+    writeSync(2, `${program}: ${errorLine(err, program)}\n`)
   } catch {
     // A closed stderr must not change the exit code.
   }

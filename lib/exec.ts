@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { NetvmError } from './errors.ts'
 import { EXIT } from './exit-codes.ts'
+import { installCommand, shellWord } from './os-error.ts'
 import { clean, seconds } from './text.ts'
 
 /** Default deadline of an external command, in milliseconds. */
@@ -48,7 +49,10 @@ export class ExecError extends NetvmError {
   readonly result: RunResult
 
   constructor(result: RunResult, deadlineMs: number) {
-    super(describe(result, deadlineMs), { exitCode: EXIT.UNHEALTHY })
+    super(describe(result, deadlineMs), {
+      exitCode: result.missing ? EXIT.UNKNOWN : EXIT.UNHEALTHY,
+      next: nextAfter(result),
+    })
     this.result = result
   }
 }
@@ -179,6 +183,15 @@ export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResu
     durationMs: performance.now() - started,
     missing: error?.code === 'ENOENT',
   }
+}
+
+/** What to run after a command that failed: its package when it is not installed, else the command by hand. */
+export function nextAfter(r: RunResult): string {
+  const [program = '', ...args] = r.argv
+  if (r.missing) return installCommand(program)
+  // It read what to do from us, and would wait for a person to type that.
+  if (args.includes('-')) return 'dmesg | tail -n 20'
+  return clean([program, ...args].map(shellWord).join(' '), 160)
 }
 
 /** One line for people: the command, how it ended, and what it said on stderr. */

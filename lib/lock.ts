@@ -1,7 +1,8 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readlinkSync, writeSync } from 'node:fs'
 import { elapsedMs, now, wallIso } from './clock.ts'
-import { LockedError, NetvmError, RootError } from './errors.ts'
-import { describe, type RunResult, run, runSync } from './exec.ts'
+import { fromOs, LockedError, NetvmError } from './errors.ts'
+import { describe, nextAfter, type RunResult, run, runSync } from './exec.ts'
+import { EXIT } from './exit-codes.ts'
 import type { Paths } from './paths.ts'
 import { clean, seconds } from './text.ts'
 import type { Look, Now } from './types.ts'
@@ -76,7 +77,12 @@ async function take(p: Paths, name: string, doing: string, opts: LockOptions): P
     const held = settle(fd, () => judge(r, name), p, doing)
     if (held !== undefined) return held
   }
-  throw new LockedError(heldBy(p, name), seenHolder(holder(p, name)))
+  const by = seenHolder(holder(p, name))
+  throw new LockedError(
+    heldBy(p, name),
+    by,
+    by === undefined ? `fuser -v ${lockPath(p, name)}` : `ps -fp ${by.pid}`,
+  )
 }
 
 /** Turns the answer for an open lock file into a held lock; closes the file when there is none. */
@@ -134,7 +140,11 @@ function judge(r: RunResult, name: string): boolean {
   if (r.code === 0) return true
   // Killed at its deadline while it waited: the lock is as unavailable as at a conflict.
   if (r.code === CONFLICT || r.timedOut) return false
-  throw new NetvmError(`cannot lock ${name}: ${describe(r, TRY_DEADLINE_MS)}`)
+  const next = r.missing ? nextAfter(r) : 'dmesg | tail -n 20'
+  throw new NetvmError(`cannot lock ${name}: ${describe(r, TRY_DEADLINE_MS)}`, {
+    exitCode: EXIT.UNKNOWN,
+    next,
+  })
 }
 
 /** 0600: whoever may open the file may also lock it, and keep supervision waiting. */
@@ -143,10 +153,7 @@ function open(p: Paths, name: string): number {
     mkdirSync(p.locks, { recursive: true, mode: 0o755 })
     return openSync(lockPath(p, name), 'a+', 0o600)
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    if (code === 'EACCES' || code === 'EPERM')
-      throw new RootError(`cannot open the lock ${lockPath(p, name)}: ${code}`)
-    throw new NetvmError(`cannot open the lock ${lockPath(p, name)}: ${code}`, { cause: err })
+    throw fromOs(err)
   }
 }
 

@@ -47,6 +47,7 @@ function hashOf(node: string): string {
   if (crypto === undefined) {
     throw new NetvmError(`Node ${process.version} is too old: 20.16 or later is needed`, {
       exitCode: EXIT.CONFIG,
+      next: 'apt-get install nodejs',
     })
   }
   return crypto.createHash('sha256').update(node).digest('hex')
@@ -86,7 +87,7 @@ export function freeNames(node: string, rows: readonly Node[]): Names {
   const others = rows.filter((r) => r.name !== node)
   const taken = new Set(others.flatMap((r) => [network(r.gw), network(r.peer)]))
   const ports = new Set(others.map((r) => r.cdpPort))
-  return { ...derived, ...freeSubnet(derived.octet, taken), port: freePort(derived.port, ports) }
+  return { ...derived, ...freeSubnet(derived.octet, taken), port: freePort(node, derived.port, ports) }
 }
 
 function freeSubnet(start: number, taken: ReadonlySet<string>) {
@@ -95,15 +96,17 @@ function freeSubnet(start: number, taken: ReadonlySet<string>) {
     const net = subnet(octet, Math.floor(i / OCTETS))
     if (!taken.has(network(net.gw))) return { ...net, octet }
   }
-  throw new NetvmError('no free /30 left in 10.201.10.0 to 10.201.209.255')
+  throw new NetvmError('no free /30 left in 10.201.10.0 to 10.201.209.255', { next: 'netvm-topology' })
 }
 
-function freePort(start: number, taken: ReadonlySet<number>): number {
+function freePort(node: string, start: number, taken: ReadonlySet<number>): number {
   for (let i = 0; i < PORTS; i++) {
     const port = PORT_FIRST + ((start - PORT_FIRST + i) % PORTS)
     if (!taken.has(port)) return port
   }
-  throw new NetvmError(`no free port left in ${PORT_FIRST} to ${PORT_FIRST + PORTS - 1}`)
+  throw new NetvmError(`no free port left in ${PORT_FIRST} to ${PORT_FIRST + PORTS - 1}`, {
+    next: `netvm-node-up ${node} --port PORT`,
+  })
 }
 
 /** The /30 an address is in, as the text of its first address. */

@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ConfigError, LockedError, UsageError } from './errors.ts'
+import { again, ConfigError, fromOs, LockedError, NetvmError, UsageError } from './errors.ts'
+import { shellWord } from './os-error.ts'
 import {
   COLUMN,
   type Field,
@@ -112,10 +113,15 @@ function rounds(path: string, file: string, opts: EditOptions, change: Change, l
     const fd = openForRead(path, file)
     try {
       const before = readFileSync(fd, 'latin1')
-      const after = change(before)
+      const after = inFile(path, () => change(before))
       if (after === undefined) return wrote
       opts.beforeWrite?.()
-      if (lost()) throw new LockedError(`lost the lock of ${path} to another program, wrote nothing`)
+      if (lost())
+        throw new LockedError(
+          `lost the lock of ${path} to another program, wrote nothing`,
+          undefined,
+          again(),
+        )
       if (readText(path, file) !== before) continue
       write(path, file, after, fstatSync(fd))
       wrote = true
@@ -129,7 +135,21 @@ function rounds(path: string, file: string, opts: EditOptions, change: Change, l
       closeSync(fd)
     }
   }
-  throw new ConfigError(`${path} keeps changing under the edit, gave up after ${MAX_ROUNDS} tries`)
+  throw new ConfigError(
+    `${path} keeps changing under the edit, gave up after ${MAX_ROUNDS} tries`,
+    `fuser -v ${shellWord(path)}`,
+  )
+}
+
+/** An edit that the text of the file does not allow says which file that is, and opens it. */
+function inFile<T>(path: string, fn: () => T): T {
+  try {
+    return fn()
+  } catch (err) {
+    if (!(err instanceof ConfigError) || err.next !== undefined) throw err
+    const what = err.message.includes(path) ? err.message : `${path}: ${err.message}`
+    throw new ConfigError(what, `editor ${shellWord(path)}`, err)
+  }
 }
 
 function real(path: string): string {
@@ -176,9 +196,11 @@ function write(
 }
 
 function cannot(what: string, path: string, err: unknown): ConfigError {
+  const fault = fromOs(err)
+  const next = fault instanceof NetvmError ? fault.next : undefined
   return new ConfigError(
     `cannot ${what} ${path}: ${(err as NodeJS.ErrnoException).code ?? err}`,
-    `ls -l ${path}`,
+    next ?? `ls -ld ${shellWord(path)}`,
     err,
   )
 }
@@ -243,7 +265,8 @@ function withCell(
   if (index === undefined) throw new ConfigError(`${path} has no column "${clean(header, 60)}"`)
   const line = parse(text).nodes.find((n) => n.name === node)?.line
   const row = table.rows.find((r) => r.line === line)
-  if (row === undefined) throw new UsageError(`no row for node "${clean(node, 60)}" in ${path}`)
+  if (row === undefined)
+    throw new UsageError(`no row for node "${clean(node, 60)}" in ${path}`, 'box fleet status')
   const cell = row.cells[index]
   if (cell === undefined)
     throw new ConfigError(`${path} line ${row.line}: the row is too short for "${header}"`)

@@ -157,15 +157,24 @@ function fault(n: Node, get: (f: Field) => string): string | undefined {
   }
   if (!/^(?:active|retired)$/i.test(get('status')))
     return `Status must be active or retired, not "${show(get('status'))}"`
-  if (n.chatUrl !== '' && !isUrl(n.chatUrl)) return `Chat URL is no http or https URL: "${show(n.chatUrl)}"`
-  if (n.apiCheck !== '' && !isUrl(n.apiCheck) && !isPath(n.apiCheck)) {
-    return `API Check must be empty, a path or a URL, not "${show(n.apiCheck)}"`
-  }
+  const url = cellFault('chatUrl', n.chatUrl) ?? cellFault('apiCheck', n.apiCheck)
+  if (url !== undefined) return url
   if (n.host !== '' && !/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(n.host))
     return `bad Host "${show(n.host)}"`
-  if (hasControl(n.chatTitle)) return 'Chat Title has a control character'
-  if (hasControl(n.agent)) return 'Agent has a control character'
-  return undefined
+  return cellFault('chatTitle', n.chatTitle) ?? cellFault('agent', n.agent)
+}
+
+/** What is wrong with the text of a cell that people write freely. */
+export function cellFault(
+  field: 'chatUrl' | 'apiCheck' | 'chatTitle' | 'agent',
+  text: string,
+): string | undefined {
+  if (text === '') return undefined
+  if (field === 'chatUrl' && !isUrl(text)) return `Chat URL is no http or https URL: "${show(text)}"`
+  if (field === 'apiCheck' && !isUrl(text) && !isPath(text)) {
+    return `API Check must be empty, a path or a URL, not "${show(text)}"`
+  }
+  return hasControl(text) ? `${COLUMN[field]} has a control character` : undefined
 }
 
 /** The later of two rows is refused: what runs already keeps running. */

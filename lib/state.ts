@@ -12,8 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { NetvmError } from './errors.ts'
-import { EXIT } from './exit-codes.ts'
+import { fromOs } from './errors.ts'
 import { clean } from './text.ts'
 
 export interface StateRead<T> {
@@ -48,7 +47,7 @@ export function readState<T>(
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') return { value: fresh(), missing: true }
-    throw new NetvmError(`cannot read ${path}: ${code}`, { exitCode: EXIT.UNKNOWN, cause: err })
+    throw fromOs(err)
   }
   try {
     return { value: parse(decode(text)), missing: false }
@@ -100,7 +99,7 @@ export interface WriteOptions {
 /**
  * Replaces a file as a whole: temporary file in the same directory, fsync, rename. Makes the directories.
  * @param mode exact, whatever the umask
- * @throws the file system's error; the old file is untouched then and no temporary file is left
+ * @throws the file system's error with the path; the old file is untouched then and no temporary file is left
  */
 export function writeAtomic(
   path: string,
@@ -126,6 +125,8 @@ export function writeAtomic(
     renameSync(tmp, path)
   } catch (err) {
     rmSync(tmp, { force: true })
+    // A write to an open file that finds the disk full does not say which file it was.
+    if (err instanceof Error) (err as NodeJS.ErrnoException).path ??= path
     throw err
   }
   if (opts.sync !== false) syncDir(dir)

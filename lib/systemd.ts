@@ -1,4 +1,7 @@
+import { NetvmError } from './errors.ts'
 import { type RunResult, run } from './exec.ts'
+import { EXIT } from './exit-codes.ts'
+import { installCommand } from './os-error.ts'
 import { clean } from './text.ts'
 import type { Look } from './types.ts'
 
@@ -48,6 +51,8 @@ export interface TimerState {
   /** Milliseconds since boot (CLOCK_MONOTONIC); undefined when it never triggered in this boot. */
   readonly lastTriggerMs?: number
 }
+
+const MISSING = 'the program systemctl is missing'
 
 /** The end of one systemctl call that changes something. Exit status 0 is not recovery: look again. */
 export interface JobResult extends RunResult {
@@ -99,7 +104,7 @@ export async function show(
   ]
   // Timestamps for people are printed in the local zone otherwise.
   const result = await run(argv, { deadlineMs, env: { TZ: 'UTC' } })
-  if (result.missing) return { seen: false, why: 'the program systemctl is missing' }
+  if (result.missing) return { seen: false, why: MISSING }
   if (result.timedOut) return { seen: false, why: `systemctl show gave no answer in ${deadlineMs} ms` }
   if (result.code !== 0) {
     return { seen: false, why: clean(result.stderr.trim()) || `systemctl show: exit code ${result.code}` }
@@ -113,6 +118,20 @@ export async function show(
     value[unit] = blocks[i] ?? {}
   })
   return { seen: true, value }
+}
+
+/**
+ * `show` for those who cannot go on without an answer.
+ * @throws NetvmError (2): what was not seen is not acted on
+ */
+export async function askSystemd(
+  units: readonly string[],
+  props: readonly string[],
+): Promise<Record<string, UnitShow>> {
+  const shown = await show(units, props)
+  if (shown.seen) return shown.value
+  const next = shown.why === MISSING ? installCommand('systemctl') : 'systemctl status'
+  throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN, next })
 }
 
 /** Parses `systemctl show`: units in the order they were asked for, parted by a blank line. */
@@ -173,7 +192,7 @@ async function job(args: readonly string[], deadlineMs: number): Promise<JobResu
 }
 
 function jobDetail(what: string, result: RunResult, deadlineMs: number): string {
-  if (result.missing) return 'the program systemctl is missing'
+  if (result.missing) return MISSING
   if (result.timedOut) return `systemctl ${what}: not done in ${deadlineMs} ms`
   const said = clean(result.stderr.trim()) || `exit code ${result.code ?? result.signal}`
   return `systemctl ${what}: ${said}`

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { misused } from '../cli.ts'
 import { UsageError } from '../errors.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import type { Paths } from '../paths.ts'
@@ -105,6 +106,6 @@ export async function boxCommand(p: Paths, argv: readonly string[]): Promise<Exi
     if (err.exitCode === 0) return EXIT.OK
     // `box` alone, or a group alone, printed its help on stderr, which is silenced above.
     if (err.code === 'commander.help') throw new UsageError('which command?', 'box --help')
-    throw new UsageError(err.message.replace(/^error: /, ''), 'box --help')
+    throw misused(err, 'box --help')
   }
 }

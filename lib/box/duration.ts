@@ -1,4 +1,5 @@
 import { UsageError } from '../errors.ts'
+import { clean } from '../text.ts'
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
@@ -15,10 +16,13 @@ export function parseDuration(text: string): number {
   const parts = [...text.matchAll(/(\d{1,6})([smhd])/g)]
   const ms = parts.reduce((sum, [, n, unit]) => sum + Number(n) * (UNIT_MS[unit ?? ''] ?? 0), 0)
   if (parts.length === 0 || parts.map(([all]) => all).join('') !== text || ms === 0)
-    throw new UsageError(`"${text}" is no duration; write 90s, 30m, 2h or 1d`)
+    throw new UsageError(
+      `"${clean(text, 40)}" is no duration; write 90s, 30m, 2h or 1d`,
+      'box node pause --help',
+    )
   if (ms > MAX_PAUSE_MS)
     throw new UsageError(
-      `"${text}" is longer than 7d; a node that rests longer is retired`,
+      `"${clean(text, 40)}" is longer than 7d; a node that rests longer is retired`,
       'netvm-node-down --help',
     )
   return ms

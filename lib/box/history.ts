@@ -1,4 +1,5 @@
 import { wallIso } from '../clock.ts'
+import { UsageError } from '../errors.ts'
 import { Trust } from '../evidence/owner.ts'
 import { SUPERVISORS } from '../evidence/statements.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
@@ -13,9 +14,10 @@ const DEFAULT_SHOWN = 20
 
 /**
  * `box node history`: what was done to a node and whether it helped. From the logs, which keep every
- * repair; a receipt keeps only those of the last run. @returns 2 when no log could be read
+ * repair; a receipt keeps only those of the last run. @returns 2 when no log could be read. @throws UsageError
  */
 export function nodeHistory(p: Paths, name: string, options: { json?: boolean; lines?: string }): ExitCode {
+  const count = linesOf(options.lines)
   const [node] = select(p, [name]).nodes
   if (node === undefined) return EXIT.USAGE
   const trust = new Trust(p)
@@ -29,7 +31,7 @@ export function nodeHistory(p: Paths, name: string, options: { json?: boolean; l
         repairs.push(...findRepairs(tail.value.text, tail.value.whole, s, node.name))
     }
   repairs.sort((a, b) => a.wallMs - b.wallMs)
-  const shown = repairs.slice(-(Number(options.lines ?? DEFAULT_SHOWN) || DEFAULT_SHOWN))
+  const shown = repairs.slice(-count)
   if (options.json === true) process.stdout.write(`${JSON.stringify(shown)}\n`)
   else {
     for (const r of shown) process.stdout.write(`${repairText(r)}\n`)
@@ -38,6 +40,14 @@ export function nodeHistory(p: Paths, name: string, options: { json?: boolean; l
   }
   for (const problem of problems) process.stderr.write(`box: not read: ${clean(problem)}\n`)
   return problems.length > 0 ? EXIT.UNKNOWN : EXIT.OK
+}
+
+/** @throws UsageError */
+function linesOf(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_SHOWN
+  const count = /^\d{1,6}$/.test(text) ? Number(text) : 0
+  if (count > 0) return count
+  throw new UsageError(`--lines must be 1 to 999999, not "${clean(text, 40)}"`, 'box node history --help')
 }
 
 function repairText(r: Repair): string {

@@ -3,7 +3,7 @@ import { now } from '../clock.ts'
 import { lookAtJournal } from '../evidence/journal.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { readReceipt } from '../receipts.ts'
-import { activeLocalNodes, readRegistry } from '../registry.ts'
+import { activeLocalNodes, findNode, readRegistry } from '../registry.ts'
 import { clean } from '../text.ts'
 import type { Supervisor } from '../types.ts'
 import { decideDrift, watchdogTimer } from './decide.ts'
@@ -22,9 +22,11 @@ const PERIOD_MS = { 'chromebox-watchdog': 120_000, 'cdp-relay-watchdog': 300_000
  * receipts: `ok` lines for what is met, `NOT MET` lines for what is not. Exit 1 when anything is not.
  */
 export async function checkCommand(ctx: EnsureContext, only?: string): Promise<ExitCode> {
+  const registry = readRegistry(ctx.p, ctx.config)
+  if (only !== undefined) findNode(registry, only)
   const seen = await observe(ctx, only)
   const drift = decideDrift(seen).filter((f) => only === undefined || f.scope === only)
-  const active = activeLocalNodes(readRegistry(ctx.p, ctx.config), hostname()).map((n) => n.name)
+  const active = activeLocalNodes(registry, hostname()).map((n) => n.name)
   const nodes = active.filter((n) => only === undefined || n === only)
   const points = await proof(ctx, seen, nodes)
   for (const point of points.filter((x) => x.ok)) console.log(`ok       ${clean(pointLine(point), 300)}`)

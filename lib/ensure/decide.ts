@@ -14,7 +14,14 @@ export function decideDrift(o: Observation): Finding[] {
   return [
     ...o.missingUnitFiles.map(missingUnit),
     ...o.rowErrors.map(
-      (e): Finding => ({ scope: e.scope, code: 'row-refused', says: e.text, actions: [], did: '' }),
+      (e): Finding => ({
+        scope: e.scope,
+        code: 'row-refused',
+        says: e.text,
+        actions: [],
+        did: '',
+        next: e.next,
+      }),
     ),
     ...staleManager(o),
     ...o.nodes.flatMap((n) => nodeFindings(o, n)),

@@ -2,12 +2,14 @@ import { join } from 'node:path'
 import { now } from '../clock.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { withLock } from '../lock.ts'
+import { readRegistry } from '../registry.ts'
 import { writeState } from '../state.ts'
 import type { Node } from '../types.ts'
 import { carryOut } from './act.ts'
 import { decideDrift } from './decide.ts'
 import { type EnsureContext, observe } from './observe.ts'
-import { ensureRow, type RowOptions } from './row.ts'
+import { rowLeft } from './preflight.ts'
+import { assertRow, ensureRow, type RowOptions } from './row.ts'
 import type { Finding } from './types.ts'
 
 /** How long a run waits for another one, in milliseconds: a run takes about a second. */
@@ -22,6 +24,8 @@ export interface EnsureResult {
   readonly left: readonly string[]
   readonly exitCode: ExitCode
   readonly node?: Node
+  /** The row was made, or made active, by this run. */
+  readonly activated: boolean
 }
 
 export interface EnsureTarget {
@@ -58,38 +62,50 @@ export async function ensure(
 ): Promise<EnsureResult> {
   const doing = `making supervision of ${target.node ?? 'all nodes'} as the registry says`
   const opts = { waitMs: LOCK_WAIT_MS, ...(onWait && { onWait }) }
+  // A mistake needs no lock, and leaves none behind.
+  if (target.node === undefined) readRegistry(ctx.p, ctx.config)
+  else assertRow(ctx, target.node, target.row?.add === true)
   return withLock(ctx.p, 'fleet', doing, opts, async () => {
     const did: string[] = []
     let node: Node | undefined
+    let activated = false
     if (target.node !== undefined) {
       const row = await ensureRow(ctx, target.node, target.row ?? { add: false })
       node = row.node
+      activated = row.activated
       did.push(...row.did.map((line) => `${row.node.name}: ${line}`))
     }
-    let findings: Finding[] = []
-    const told = new Set<string>()
-    for (let round = 0; round < ROUNDS; round++) {
-      const seen = await observe(ctx, target.node)
-      findings = decideDrift(seen).filter((f) => inScope(f, target))
-      const todo = findings.filter((f) => f.actions.length > 0 && !told.has(`${f.scope} ${f.code} ${f.says}`))
-      if (todo.length === 0) break
-      await carryOut(ctx.p, todo)
-      await pages(ctx, todo)
-      for (const f of todo) {
-        told.add(`${f.scope} ${f.code} ${f.says}`)
-        did.push(`${f.scope}: ${f.says}: ${f.did}`)
-      }
-      recordHook(
-        ctx,
-        seen.nodes.map((n) => n.node.name),
-        target.by,
-      )
-    }
-    if (target.node !== undefined) recordHook(ctx, [target.node], target.by)
-    const left = findings.map(findingLine)
+    const left = await mendAll(ctx, target, did).catch((err) => {
+      throw activated && target.node !== undefined ? rowLeft(err, target.node) : err
+    })
     const exitCode = left.length > 0 ? EXIT.UNHEALTHY : EXIT.OK
-    return { did, left, exitCode, ...(node && { node }) }
+    return { did, left, exitCode, activated, ...(node && { node }) }
   })
+}
+
+/** Mends what can be mended, adding a line for each to `did`. Returns a line for what is left. */
+async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]): Promise<string[]> {
+  let findings: Finding[] = []
+  const told = new Set<string>()
+  for (let round = 0; round < ROUNDS; round++) {
+    const seen = await observe(ctx, target.node)
+    findings = decideDrift(seen).filter((f) => inScope(f, target))
+    const todo = findings.filter((f) => f.actions.length > 0 && !told.has(`${f.scope} ${f.code} ${f.says}`))
+    if (todo.length === 0) break
+    await carryOut(ctx.p, todo)
+    await pages(ctx, todo)
+    for (const f of todo) {
+      told.add(`${f.scope} ${f.code} ${f.says}`)
+      did.push(`${f.scope}: ${f.says}: ${f.did}`)
+    }
+    recordHook(
+      ctx,
+      seen.nodes.map((n) => n.node.name),
+      target.by,
+    )
+  }
+  if (target.node !== undefined) recordHook(ctx, [target.node], target.by)
+  return findings.map(findingLine)
 }
 
 function inScope(f: Finding, { node, stage }: EnsureTarget): boolean {

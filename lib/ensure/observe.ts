@@ -2,13 +2,12 @@ import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Config } from '../config.ts'
-import { NetvmError } from '../errors.ts'
 import { run } from '../exec.ts'
-import { EXIT } from '../exit-codes.ts'
 import { isNodeName } from '../names.ts'
+import { shellWord } from '../os-error.ts'
 import { nodeEnvPath, type Paths } from '../paths.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry.ts'
-import { parseSpan, parseTimer, show, TIMER_PROPS, type UnitShow } from '../systemd.ts'
+import { askSystemd, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../systemd.ts'
 import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
@@ -75,15 +74,9 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
     ]),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
-  const shown = await show(units, PROPS)
-  if (!shown.seen) {
-    throw new NetvmError(`cannot ask systemd: ${shown.why}`, {
-      exitCode: EXIT.UNKNOWN,
-      next: 'systemctl status',
-    })
-  }
+  const shown = await askSystemd(units, PROPS)
   const looks: Record<string, UnitLook> = {}
-  for (const [name, unit] of Object.entries(shown.value)) looks[name] = unitLook(unit)
+  for (const [name, unit] of Object.entries(shown)) looks[name] = unitLook(unit)
   return {
     nowMs: monotonicMs(),
     nodes: active.map((node): NodeLook => {
@@ -190,7 +183,11 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
 function rowErrors(parsed: ParsedRegistry, path: string, only: string | undefined) {
   return parsed.errors
     .filter((e) => only === undefined || e.name === only)
-    .map((e) => ({ scope: e.name ?? 'fleet', text: `${path} line ${e.line}: ${e.reason}` }))
+    .map((e) => ({
+      scope: e.name ?? 'fleet',
+      text: `row refused, node not supervised: ${path} line ${e.line}: ${e.reason}`,
+      next: `editor ${shellWord(path)}`,
+    }))
 }
 
 /** The release's own copy of a unit file, which scripts/install puts beside the programs. */

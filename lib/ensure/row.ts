@@ -1,9 +1,21 @@
 import { hostname } from 'node:os'
 import { UsageError } from '../errors.ts'
 import { assertNodeName, freeNames } from '../names.ts'
-import { appendRow, findNode, isLocal, type ParsedRegistry, readRegistry, setCell } from '../registry.ts'
+import { shellWord } from '../os-error.ts'
+import {
+  appendRow,
+  findNode,
+  isLocal,
+  nearName,
+  type ParsedRegistry,
+  readRegistry,
+  setCell,
+} from '../registry.ts'
+import { cellFault } from '../registry-parse.ts'
+import { clean } from '../text.ts'
 import type { Node } from '../types.ts'
 import type { EnsureContext } from './observe.ts'
+import { preflight } from './preflight.ts'
 
 export interface RowOptions {
   /** Append the row when there is none. Without it an unknown name is a typo. */
@@ -17,14 +29,14 @@ export interface RowOptions {
 /**
  * Makes sure that the node has an active row of this host, with the given cells. Appends it or changes cells
  * in place; every other byte of the file is kept.
- * @returns the row as it is now, and one line per change
+ * @returns the row as it is now, one line per change, and whether it was no active row before
  * @throws UsageError for an unknown name, a refused row, or a row of another host
  */
 export async function ensureRow(
   ctx: EnsureContext,
   name: string,
   opts: RowOptions,
-): Promise<{ node: Node; did: string[] }> {
+): Promise<{ node: Node; did: string[]; activated: boolean }> {
   const path = ctx.config.registry
   assertNodeName(name)
   const parsed = readRegistry(ctx.p, ctx.config)
@@ -32,37 +44,38 @@ export async function ensureRow(
   if (there === undefined && !parsed.errors.some((e) => e.name === name)) {
     if (!opts.add) throw unknownName(parsed, name, path)
     const did = await append(ctx, parsed, name, opts)
-    return { node: findNode(readRegistry(ctx.p, ctx.config), name), did: [did] }
+    return { node: findNode(readRegistry(ctx.p, ctx.config), name), did: [did], activated: true }
   }
   const row = findNode(parsed, name)
   if (!isLocal(row, hostname())) {
-    throw new UsageError(`node ${name} belongs to host ${row.host} (${path} line ${row.line})`)
+    throw new UsageError(
+      `node ${name} belongs to host ${row.host} (${path} line ${row.line})`,
+      `ssh ${row.host} netvm-node-up ${name}`,
+    )
   }
-  const did = await change(path, row, opts)
-  return { node: findNode(readRegistry(ctx.p, ctx.config), name), did }
+  const did = await change(ctx, row, opts)
+  const node = findNode(readRegistry(ctx.p, ctx.config), name)
+  return { node, did, activated: row.status !== 'active' && node.status === 'active' }
+}
+
+/**
+ * Refuses what cannot have a row, before a lock is taken for it.
+ * @throws UsageError for an unknown name or a bad CDP_PORT_OVERRIDE; ConfigError for a refused row
+ */
+export function assertRow(ctx: EnsureContext, name: string, add: boolean): void {
+  const parsed = readRegistry(ctx.p, ctx.config)
+  if (parsed.errors.some((e) => e.name === name)) findNode(parsed, name)
+  if (parsed.nodes.some((n) => n.name === name)) return
+  if (!add) throw unknownName(parsed, name, ctx.config.registry)
+  portOverride()
 }
 
 /** One letter more, less or other is what a typo is; the nearest name is the best hint. */
 function unknownName(parsed: ParsedRegistry, name: string, path: string): UsageError {
-  const known = parsed.nodes.map((n) => n.name)
-  const near = known.find((k) => distance(k, name) <= 1)
+  const near = nearName(parsed, name)
   const hint = near === undefined ? '' : `; did you mean ${near}?`
   const next = near === undefined ? `netvm-node-up ${name}` : `ensure-node-supervision ${near}`
   return new UsageError(`no row for node "${name}" in ${path}${hint}`, next)
-}
-
-/** Edit distance, cut off at 2: names are at most 32 characters. */
-function distance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 1) return 2
-  let i = 0
-  while (i < a.length && a[i] === b[i]) i++
-  if (i === a.length && i === b.length) return 0
-  const rests = [
-    a.slice(i + 1) === b.slice(i + 1),
-    a.slice(i + 1) === b.slice(i),
-    a.slice(i) === b.slice(i + 1),
-  ]
-  return rests.includes(true) ? 1 : 2
 }
 
 async function append(
@@ -78,6 +91,7 @@ async function append(
     throw new UsageError(`port ${port} is node ${holder.name}'s`, `netvm-node-up ${name} --port PORT`)
   // In a file that serves several hosts, a row without a host would be run by all of them.
   const shared = parsed.nodes.some((n) => n.host !== '')
+  await preflight(ctx)
   await appendRow(ctx.config.registry, {
     name,
     cdpPort: port,
@@ -101,17 +115,41 @@ function portOverride(): number | undefined {
 export function parsePort(text: string, where: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
   if (port >= 1024 && port <= 65535) return port
-  throw new UsageError(`${where} must be 1024 to 65535, not "${text}"`)
+  const next = where.startsWith('--') ? 'netvm-node-up --help' : `unset ${where}`
+  throw new UsageError(`${where} must be 1024 to 65535, not "${clean(text, 40)}"`, next)
 }
 
-async function change(path: string, row: Node, opts: RowOptions): Promise<string[]> {
+/** Longest cell that a command line may write, in characters: a URL of every server, far above any title. */
+const MAX_CELL = 2000
+
+/**
+ * What is typed for a row is checked as a row would be, before anything is written.
+ * @throws UsageError naming the option
+ */
+export function checkRowOptions({ title, url, api }: Omit<RowOptions, 'add'>): void {
+  const next = 'netvm-node-up --help'
+  for (const [option, field, value] of [
+    ['--title', 'chatTitle', title],
+    ['--url', 'chatUrl', url],
+    ['--api', 'apiCheck', api],
+  ] as const) {
+    if (value === undefined) continue
+    if (value.length > MAX_CELL) throw new UsageError(`${option} is longer than ${MAX_CELL} characters`, next)
+    const reason = cellFault(field, value)
+    if (reason !== undefined) throw new UsageError(`${option}: ${reason}`, next)
+  }
+}
+
+async function change(ctx: EnsureContext, row: Node, opts: RowOptions): Promise<string[]> {
+  const path = ctx.config.registry
   if (opts.port !== undefined && opts.port !== row.cdpPort) {
     // Relay Target holds the port too, and clients know it: a person should do that deliberately.
     throw new UsageError(
       `node ${row.name} has port ${row.cdpPort} in ${path} line ${row.line}; --port is for new rows`,
-      `editor ${path}`,
+      `editor ${shellWord(path)}`,
     )
   }
+  if (opts.add && row.status === 'retired') await preflight(ctx)
   const cells = [
     ['chatTitle', 'Chat Title', row.chatTitle, opts.title],
     ['chatUrl', 'Chat URL', row.chatUrl, opts.url],

@@ -69,8 +69,8 @@ export interface Observation {
   readonly nowMs: number
   readonly nodes: readonly NodeLook[]
   readonly orphans: readonly Orphan[]
-  /** Rows that were refused, as sentences. */
-  readonly rowErrors: readonly { readonly scope: string; readonly text: string }[]
+  /** Rows that were refused, as sentences, with the command that opens the file. */
+  readonly rowErrors: readonly { readonly scope: string; readonly text: string; readonly next: string }[]
   readonly units: Readonly<Record<string, UnitLook>>
   /** Unit files of the product that are not in place, by file name; `undefined` text: no copy to install. */
   readonly missingUnitFiles: readonly { readonly name: string; readonly copy: string | undefined }[]

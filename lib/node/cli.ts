@@ -1,10 +1,9 @@
-import { outliveReader, requireRoot } from '../cli.ts'
+import { misused, outliveReader, requireRoot } from '../cli.ts'
 import { loadConfig } from '../config.ts'
-import { parsePort } from '../ensure/row.ts'
-import { UsageError } from '../errors.ts'
+import { checkRowOptions, parsePort } from '../ensure/row.ts'
 import { examples } from '../examples.ts'
 import type { ExitCode } from '../exit-codes.ts'
-import { deriveNames } from '../names.ts'
+import { assertNodeName, deriveNames } from '../names.ts'
 import type { Paths } from '../paths.ts'
 import { readRegistry } from '../registry.ts'
 import { clean } from '../text.ts'
@@ -25,7 +24,7 @@ export async function program(name: Parameters<typeof examples>[0], description:
     .showHelpAfterError(false)
   command.configureOutput({ writeErr: () => {} }).exitOverride((error) => {
     if (error.exitCode === 0) process.exit(0)
-    throw new UsageError(error.message.replace(/^error: /, ''), `${name} --help`)
+    throw misused(error, `${name} --help`)
   })
   return command
 }
@@ -45,12 +44,13 @@ export async function upCommand(p: Paths, argv: readonly string[]): Promise<Exit
     )
     .option('--api <check>', 'path or URL that the API check fetches')
   command.parse(argv, { from: 'user' })
-  const [name = ''] = command.args
+  const name = assertNodeName(command.args[0] ?? '')
   const { title, url, api, port } = command.opts<Record<string, string | undefined>>()
+  const row = { title, url, api, port: port === undefined ? undefined : parsePort(port, '--port') }
+  checkRowOptions(row)
   requireRoot('netvm-node-up')
   const config = loadConfig(p)
   const { nodeUp } = await import('./up.ts')
-  const row = { title, url, api, port: port === undefined ? undefined : parsePort(port, '--port') }
   return nodeUp({ p, config, say }, name, row)
 }
 
@@ -61,9 +61,10 @@ export async function downCommand(p: Paths, argv: readonly string[]): Promise<Ex
   )
   command.argument('<node>', 'name of the node')
   command.parse(argv, { from: 'user' })
+  const name = assertNodeName(command.args[0] ?? '')
   requireRoot('netvm-node-down')
   const { nodeDown } = await import('./down.ts')
-  return nodeDown({ p, config: loadConfig(p), say }, command.args[0] ?? '')
+  return nodeDown({ p, config: loadConfig(p), say }, name)
 }
 
 /**

@@ -8,11 +8,12 @@ import { describe, run } from '../exec.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { withLock } from '../lock.ts'
 import { assertNodeName, deriveNames } from '../names.ts'
+import { shellWord } from '../os-error.ts'
 import { nodeEnvPath, type Paths, profileDir } from '../paths.ts'
 import { profileLeftovers } from '../proc.ts'
 import { findNode, isLocal, readRegistry, setCell } from '../registry.ts'
-import { daemonReload, show } from '../systemd.ts'
-import type { Supervisor } from '../types.ts'
+import { askSystemd, daemonReload } from '../systemd.ts'
+import type { Node, Supervisor } from '../types.ts'
 import { networkOf } from './netns-command.ts'
 import type { NetworkWant } from './netns-plan.ts'
 import { inhabitants, networkDown } from './netns-setup.ts'
@@ -37,11 +38,14 @@ export interface DownContext {
  * `netvm-node-down`: the row first, so that nothing brings back what is taken down; then supervision, the
  * browser, relay, tunnel and namespace; then the files. The profile and the tunnel's keys stay.
  */
-export function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
+export async function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
   assertNodeName(name)
+  const network = () => networkOf(ctx.p, name) ?? { ...deriveNames(name), node: name }
+  // A mistake needs no lock, and leaves none behind.
+  rowToRetire(ctx, name, network())
   const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
   return withLock(ctx.p, `node-${name}`, 'taking the node down', opts, async () => {
-    const want = networkOf(ctx.p, name) ?? { ...deriveNames(name), node: name }
+    const want = network()
     await retireRow(ctx, name, want)
     await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
@@ -56,28 +60,40 @@ export function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
   })
 }
 
-async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+/**
+ * The row to retire; undefined without one when something of the node is still there to be cleared away.
+ * @throws ConfigError, UsageError for a row that is not ours to retire, or a name that nothing has
+ */
+function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | undefined {
   const parsed = readRegistry(ctx.p, ctx.config)
   const row = parsed.nodes.find((n) => n.name === name)
-  if (row === undefined) {
-    // A row that is there and cannot be read would stay active and bring the node back once it is mended.
-    if (parsed.errors.some((error) => error.name === name)) findNode(parsed, name)
-    const nameless = parsed.errors.find((error) => error.name === undefined)
-    if (nameless !== undefined) {
-      const where = `${ctx.config.registry} line ${nameless.line}`
-      throw new ConfigError(
-        `node ${name} has no row that can be read, and ${where} may be it: ${nameless.reason}`,
-        `editor ${ctx.config.registry}`,
-      )
-    }
-    // Without a row there may still be something to clear away; without either it is a typo.
-    const there = [nodeEnvPath(ctx.p, name), `/run/netns/${want.netns}`, `/sys/class/net/${want.veth}`]
-    if (!there.some((path) => existsSync(path))) findNode(parsed, name)
-    return ctx.say('row', `none in ${ctx.config.registry}`)
+  if (row !== undefined) {
+    if (isLocal(row, hostname())) return row
+    const where = `${ctx.config.registry} line ${row.line}`
+    throw new UsageError(
+      `node ${name} belongs to host ${row.host} (${where})`,
+      `ssh ${row.host} netvm-node-down ${name}`,
+    )
   }
-  if (!isLocal(row, hostname())) {
-    throw new UsageError(`node ${name} belongs to host ${row.host} (${ctx.config.registry} line ${row.line})`)
+  // A row that is there and cannot be read would stay active and bring the node back once it is mended.
+  if (parsed.errors.some((error) => error.name === name)) findNode(parsed, name)
+  const nameless = parsed.errors.find((error) => error.name === undefined)
+  if (nameless !== undefined) {
+    const where = `${ctx.config.registry} line ${nameless.line}`
+    throw new ConfigError(
+      `node ${name} has no row that can be read, and ${where} may be it: ${nameless.reason}`,
+      `editor ${shellWord(ctx.config.registry)}`,
+    )
   }
+  // Without a row there may still be something to clear away; without either it is a typo.
+  const there = [nodeEnvPath(ctx.p, name), `/run/netns/${want.netns}`, `/sys/class/net/${want.veth}`]
+  if (!there.some((path) => existsSync(path))) findNode(parsed, name)
+  return undefined
+}
+
+async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+  const row = rowToRetire(ctx, name, want)
+  if (row === undefined) return ctx.say('row', `none in ${ctx.config.registry}`)
   if (await setCell(ctx.config.registry, name, 'status', 'retired')) {
     ctx.say('row', `${ctx.config.registry} line ${row.line} set retired`)
   }
@@ -188,9 +204,8 @@ async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<str
 }
 
 async function states(units: readonly string[]): Promise<[string, string][]> {
-  const shown = await show(units, ['ActiveState'])
-  if (!shown.seen) throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN })
-  return units.map((unit) => [unit, shown.value[unit]?.ActiveState ?? 'inactive'])
+  const shown = await askSystemd(units, ['ActiveState'])
+  return units.map((unit) => [unit, shown[unit]?.ActiveState ?? 'inactive'])
 }
 
 async function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {

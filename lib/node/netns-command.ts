@@ -1,11 +1,13 @@
-import { ConfigError, UsageError } from '../errors.ts'
+import { requireRoot } from '../cli.ts'
+import { ConfigError } from '../errors.ts'
 import { examples } from '../examples.ts'
 import { withLock } from '../lock.ts'
-import { assertNodeName, deriveNames } from '../names.ts'
+import { deriveNames } from '../names.ts'
 import { readNodeEnv } from '../node-env.ts'
 import { nodeEnvPath, type Paths } from '../paths.ts'
 import type { NetworkWant } from './netns-plan.ts'
 import { inhabitants, networkDown, networkUp } from './netns-setup.ts'
+import { verbAndNode } from './verb.ts'
 
 /** Two runs on one node wait for each other this long, in milliseconds: a run takes a fraction of a second. */
 const LOCK_WAIT_MS = 10_000
@@ -21,10 +23,10 @@ export function networkOf(p: Paths, node: string): NetworkWant | undefined {
 }
 
 /** `netvm-netns up|down <node>`: what netvm-netns@.service runs. Returns one line per thing it did. */
-export async function netnsCommand(p: Paths, verb: string | undefined, name: string): Promise<string[]> {
-  if (verb === '--help' || verb === '-h') return [`usage: ${USAGE}`, examples('netvm-netns')]
-  const node = assertNodeName(name)
-  if (verb !== 'up' && verb !== 'down') throw new UsageError(`unknown command "${verb ?? ''}"`, USAGE)
+export async function netnsCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
+  if (argv[0] === '--help' || argv[0] === '-h') return [`usage: ${USAGE}`, examples('netvm-netns')]
+  const { verb, node } = verbAndNode('netvm-netns', argv)
+  requireRoot('netvm-netns')
   // Not the node lock: whoever starts our unit may hold that one.
   return withLock(p, `netns-${node}`, `netvm-netns ${verb}`, { waitMs: LOCK_WAIT_MS }, async () => {
     const want = networkOf(p, node)

@@ -1,7 +1,8 @@
 import { findMain } from '../browser/look.ts'
 import type { Config } from '../config.ts'
 import { ensure } from '../ensure/ensure.ts'
-import type { RowOptions } from '../ensure/row.ts'
+import { rowLeft } from '../ensure/preflight.ts'
+import { assertRow, type RowOptions } from '../ensure/row.ts'
 import { NetvmError } from '../errors.ts'
 import { describe, run } from '../exec.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
@@ -11,7 +12,8 @@ import { assertNodeName } from '../names.ts'
 import { lookNetns } from '../netns.ts'
 import type { Paths } from '../paths.ts'
 import { readArgv } from '../proc.ts'
-import { show } from '../systemd.ts'
+import { askSystemd } from '../systemd.ts'
+import { readTunnelConf } from '../tunnel/conf-file.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
 import type { Node } from '../types.ts'
 import { networkOf } from './netns-command.ts'
@@ -37,8 +39,10 @@ export interface UpContext {
  * then the timers are armed. It goes by what is really there: units stay active over a namespace that was
  * taken away.
  */
-export function nodeUp(ctx: UpContext, name: string, row: Omit<RowOptions, 'add'>): Promise<ExitCode> {
-  assertNodeName(name)
+export async function nodeUp(ctx: UpContext, name: string, row: Omit<RowOptions, 'add'>): Promise<ExitCode> {
+  assertRow(ctx, assertNodeName(name), true)
+  // A tunnel that cannot come up would be waited for, and then fail: refused before anything is changed.
+  if (tunnelConfigured(ctx.p, name)) readTunnelConf(ctx.p, name)
   const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
   return withLock(ctx.p, `node-${name}`, 'bringing the node up', opts, async () => {
     const by = 'netvm-node-up'
@@ -46,18 +50,28 @@ export function nodeUp(ctx: UpContext, name: string, row: Omit<RowOptions, 'add'
     for (const line of settings.did) ctx.say('settings', line.slice(name.length + 2))
     const { node } = settings
     if (node === undefined) throw new Error('ensure gave no row')
-    const released = releaseNode(ctx.p, ctx.config, name)
-    if (released) ctx.say('watchdog', released)
-    await network(ctx, node)
-    await startMissing(ctx, node)
-    const parts = await verifyNode(ctx, node)
-    for (const part of parts) ctx.say(part.part, partText(part))
-    const armed = await ensure(ctx, { node: name, by })
-    for (const line of armed.did) ctx.say('timers', line.slice(name.length + 2))
-    for (const line of armed.left) ctx.say('left', line)
-    await systemctl(['start', '--no-block'], [`netvm-node@${name}.target`])
-    return parts.every((part) => part.ok) && armed.left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
+    return settings.activated
+      ? whole(ctx, node, by).catch((err) => {
+          throw rowLeft(err, name)
+        })
+      : whole(ctx, node, by)
   })
+}
+
+/** Starts what is missing of a node with a row, verifies it, and arms its timers. */
+async function whole(ctx: UpContext, node: Node, by: string): Promise<ExitCode> {
+  const { name } = node
+  const released = releaseNode(ctx.p, ctx.config, name)
+  if (released) ctx.say('watchdog', released)
+  await network(ctx, node)
+  await startMissing(ctx, node)
+  const parts = await verifyNode(ctx, node)
+  for (const part of parts) ctx.say(part.part, partText(part))
+  const armed = await ensure(ctx, { node: name, by })
+  for (const line of armed.did) ctx.say('timers', line.slice(name.length + 2))
+  for (const line of armed.left) ctx.say('left', line)
+  await systemctl(['start', '--no-block'], [`netvm-node@${name}.target`])
+  return parts.every((part) => part.ok) && armed.left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
 }
 
 function partText(part: Part): string {
@@ -154,10 +168,8 @@ function relayIsBound(p: Paths, node: Node): boolean {
   return !listeners.seen || listeners.value.length > 0
 }
 
-async function states(units: readonly string[]) {
-  const shown = await show(units, ['ActiveState'])
-  if (!shown.seen) throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN })
-  return shown.value
+function states(units: readonly string[]) {
+  return askSystemd(units, ['ActiveState'])
 }
 
 async function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {

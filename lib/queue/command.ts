@@ -5,6 +5,7 @@ import { assertNodeName } from '../names.ts'
 import type { Paths } from '../paths.ts'
 import { clean } from '../text.ts'
 import { type Depth, describeClient, queueDepth, queueNodes } from './depth.ts'
+import { knownNode } from './known.ts'
 import { acquireSlot, QUEUE_TIMEOUT_MS } from './slot.ts'
 import { isPriority, PRIORITIES, type Priority } from './ticket.ts'
 
@@ -106,6 +107,7 @@ export async function queueCommand(p: Paths, args: readonly string[]): Promise<n
     console.log(`${USAGE}\n${(await import('../examples.ts')).examples('cdp-queue')}`)
     return EXIT.OK
   }
+  if (plan.node !== undefined) knownNode(p, plan.node, plan.kind)
   if (plan.kind === 'depth') {
     const nodes = plan.node === undefined ? queueNodes(p) : [plan.node]
     const depths = nodes.map((n) => queueDepth(p, n))

@@ -1,9 +1,8 @@
 import { closeSync, readdirSync } from 'node:fs'
-import { RootError } from '../errors.ts'
 import { isNodeName } from '../names.ts'
 import type { Paths } from '../paths.ts'
 import { seconds } from '../text.ts'
-import { openEntry, openQueueDir, type QueueDir } from './dir.ts'
+import { openEntry, type QueueDir, queueDirIfAny, queueRefusal, SLOTS } from './dir.ts'
 import { tryFlock } from './flock.ts'
 import { type Client, readClient, type SlotState, slotStates } from './holder.ts'
 import { type Priority, sortTickets } from './ticket.ts'
@@ -28,12 +27,14 @@ export function queueNodes(p: Paths): string[] {
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') return []
-    throw new RootError(`${p.queue}: ${code}; the queue is for root and the group netvm`, 'id')
+    throw queueRefusal(err)
   }
 }
 
 export function queueDepth(p: Paths, node: string): Depth {
-  const dir = openQueueDir(p, node)
+  const dir = queueDirIfAny(p, node)
+  // A look makes nothing: before its first client a node has no directory.
+  if (dir === undefined) return { node, slots: SLOTS.map((slot) => ({ slot, held: false })), waiting: [] }
   try {
     return { node, slots: slotStates(p, dir), waiting: waiters(p, dir) }
   } finally {

@@ -8,7 +8,7 @@ import {
   readdirSync,
   readFileSync,
 } from 'node:fs'
-import { NetvmError, RootError } from '../errors.ts'
+import { fromOs, NetvmError, RootError } from '../errors.ts'
 import type { Paths } from '../paths.ts'
 
 // The directory belongs to a group: its members may put anything there. Everything is opened relative to
@@ -42,6 +42,17 @@ function shared<T>(fn: () => T): T {
   }
 }
 
+/** The node's queue directory; undefined when there is none. @throws as `openQueueDir` */
+export function queueDirIfAny(p: Paths, node: string): QueueDir | undefined {
+  const path = `${p.queue}/${node}`
+  try {
+    return wrap(node, path, openDir(path))
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw queueRefusal(err)
+  }
+}
+
 /**
  * Opens the node's queue directory, making it when it is not there.
  *
@@ -49,11 +60,8 @@ function shared<T>(fn: () => T): T {
  */
 export function openQueueDir(p: Paths, node: string): QueueDir {
   const path = `${p.queue}/${node}`
-  try {
-    return wrap(node, path, openDir(path))
-  } catch (err) {
-    if ((err as NodeJS.ErrnoException).code !== 'ENOENT') throw refusal(path, err)
-  }
+  const there = queueDirIfAny(p, node)
+  if (there !== undefined) return there
   try {
     shared(() => {
       makeDir(p.queue)
@@ -61,7 +69,7 @@ export function openQueueDir(p: Paths, node: string): QueueDir {
     })
     return wrap(node, path, openDir(path))
   } catch (err) {
-    throw refusal(path, err)
+    throw queueRefusal(err)
   }
 }
 
@@ -135,7 +143,7 @@ export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'o
     fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, 0o660))
   } catch (err) {
     if (create === 'no' && (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw refusal(`${dir.path}/${name}`, err)
+    throw queueRefusal(named(err, `${dir.path}/${name}`))
   }
   const st = fstatSync(fd)
   if (st.isFile() && st.nlink <= 1) return fd
@@ -143,13 +151,17 @@ export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'o
   throw new NetvmError(`${dir.path}/${name} is not a plain file of its own`, { next: `ls -l ${dir.path}` })
 }
 
-function refusal(path: string, err: unknown): Error {
-  if (err instanceof NetvmError) return err
-  const code = (err as NodeJS.ErrnoException).code
-  if (code === 'EACCES' || code === 'EPERM') {
-    return new RootError(`${path}: ${code}; the queue is for root and the group ${GROUP}`, 'id')
-  }
-  return new NetvmError(`cannot open ${path}: ${code ?? String(err)}`, { cause: err })
+/** An error about the queue's files, for people. */
+export function queueRefusal(err: unknown): unknown {
+  const told = fromOs(err)
+  if (!(told instanceof RootError)) return told
+  return new RootError(`${told.message}; the queue is for root and the group ${GROUP}`, told.next)
+}
+
+/** The path that people know: the one we open leads through a descriptor. */
+function named(err: unknown, path: string): unknown {
+  if (err instanceof Error) (err as NodeJS.ErrnoException).path = path
+  return err
 }
 
 /** Descriptors of the slots, for a caller that locks or asks them; close what is not kept. */

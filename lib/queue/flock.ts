@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { NetvmError } from '../errors.ts'
+import { EXIT } from '../exit-codes.ts'
 
 // flock(1) locks the open file that we hand it; the lock stays with our descriptor when the helper exits.
 // The plain child_process calls, not lib/exec.ts: pipes for output that nobody reads cost as much again.
@@ -18,7 +19,12 @@ export function tryFlock(fd: number, mode: 'exclusive' | 'shared' = 'exclusive')
   })
   if (r.status === 0) return true
   if (r.status === CONFLICT) return false
-  throw new NetvmError(`cannot lock: flock(1) ${r.error?.message ?? `exit ${r.status ?? r.signal}`}`)
+  if (r.error) throw r.error
+  const next = 'dmesg | tail -n 20'
+  throw new NetvmError(`cannot lock: flock(1) ${`exit ${r.status ?? r.signal}`}`, {
+    exitCode: EXIT.UNKNOWN,
+    next,
+  })
 }
 
 /** A wait for a lock, in a helper process. */

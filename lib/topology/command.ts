@@ -3,7 +3,9 @@ import { loadConfig } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import type { Paths } from '../paths.ts'
+import { exitBeside, refusedLine } from '../refused.ts'
 import { isLocal, readRegistry } from '../registry.ts'
+import { clean } from '../text.ts'
 import { judgeTopology } from './judge.ts'
 import { observeTopology } from './observe.ts'
 import type { Topology } from './types.ts'
@@ -20,23 +22,21 @@ export async function topologyCommand(p: Paths, argv: readonly string[]): Promis
   }
   const odd = argv.find((arg) => arg !== '--json')
   if (odd !== undefined)
-    throw new UsageError(`netvm-topology does not take ${JSON.stringify(odd)}`, 'netvm-topology --help')
+    throw new UsageError(`netvm-topology does not take "${clean(odd, 60)}"`, 'netvm-topology --help')
   const config = loadConfig(p)
   const registry = readRegistry(p, config)
   const host = hostname()
   const topology = judgeTopology(await observeTopology(p, config, registry, host), (row) =>
     isLocal(row, host),
   )
-  const exit = topologyExit(topology)
+  const exit = exitBeside(topologyExit(topology), registry.errors)
   if (argv.length > 0) {
     console.log(JSON.stringify({ version: 1, exit, ...topology, refused: registry.errors }, null, 2))
     return exit
   }
   const [{ printTopology }, { style }] = await Promise.all([import('./print.ts'), import('../cli.ts')])
   for (const line of printTopology(topology, await style())) console.log(line)
-  for (const { line, name, reason } of registry.errors) {
-    console.log(`registry line ${line}${name === undefined ? '' : ` (${name})`} refused: ${reason}`)
-  }
+  for (const e of registry.errors) console.log(refusedLine(registry, e))
   return exit
 }
 

@@ -1,6 +1,7 @@
-import { RootError, UsageError } from '../errors.ts'
+import { requireRoot } from '../cli.ts'
 import { examples } from '../examples.ts'
-import { assertNodeName, ifNames } from '../names.ts'
+import { ifNames } from '../names.ts'
+import { verbAndNode } from '../node/verb.ts'
 import { readNodeEnv } from '../node-env.ts'
 import type { Paths } from '../paths.ts'
 import { type TunnelNames, tunnelDown, tunnelNames, tunnelUp } from './setup.ts'
@@ -9,13 +10,9 @@ const USAGE = 'netvm-tunnel up <node> | netvm-tunnel down <node>'
 
 /** `netvm-tunnel up|down <node>`: what netvm-tunnel@.service runs. Returns the lines to print. */
 export async function tunnelCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
-  const [verb, name, ...more] = argv
-  if (verb === '--help' || verb === '-h') return [`usage: ${USAGE}`, examples('netvm-tunnel')]
-  if ((verb !== 'up' && verb !== 'down') || name === undefined || more.length > 0) {
-    throw new UsageError('which tunnel, up or down?', USAGE)
-  }
-  const node = assertNodeName(name)
-  if (process.geteuid?.() !== 0) throw new RootError('a tunnel can only be changed by root')
+  if (argv[0] === '--help' || argv[0] === '-h') return [`usage: ${USAGE}`, examples('netvm-tunnel')]
+  const { verb, node } = verbAndNode('netvm-tunnel', argv)
+  requireRoot('netvm-tunnel')
   if (verb === 'up') {
     const { ignored } = await tunnelUp(p, tunnelNames(p, node))
     return ignored.map((line) => `netvm-tunnel: ${line}`)

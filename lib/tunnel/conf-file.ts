@@ -1,5 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { ConfigError } from '../errors.ts'
+import { nearest } from '../os-error.ts'
 import type { Paths } from '../paths.ts'
 import { tunnelConfPath } from './configured.ts'
 import { ConfError, parseTunnelConf, type TunnelConf } from './wg-conf.ts'
@@ -22,7 +24,7 @@ export function readTunnelConf(p: Paths, node: string, owner = 0): TunnelConf {
         : code === 'ENOENT'
           ? 'does not exist'
           : `cannot be opened: ${code}`
-    throw new ConfigError(`${path} ${why}`, `ls -l ${path}`)
+    throw new ConfigError(`${path} ${why}`, `ls -la ${nearest(dirname(path))}`)
   }
   try {
     const stat = fstatSync(fd)

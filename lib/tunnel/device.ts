@@ -3,7 +3,7 @@ import { closeSync, constants, existsSync, openSync, rmSync, writeSync } from 'n
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { NetvmError } from '../errors.ts'
-import { describe, run, runOk } from '../exec.ts'
+import { describe, nextAfter, run, runOk } from '../exec.ts'
 import type { Paths } from '../paths.ts'
 
 /** Deadline of one `ip` or `wg` call in milliseconds: they take 3 ms; a hung kernel lock is what this is for. */
@@ -35,7 +35,8 @@ export async function createInterface(p: Paths, wg: string): Promise<Engine> {
   })
   if (added.code === 0) return 'kernel'
   // "Unknown device type" (no module), "Operation not supported" (no module loader): anything else is a real failure.
-  if (!/unknown device type|not supported/i.test(added.stderr)) throw new NetvmError(describe(added))
+  if (!/unknown device type|not supported/i.test(added.stderr))
+    throw new NetvmError(describe(added), { next: nextAfter(added) })
   await untilSocketFree(p, wg)
   await startWireguardGo(p, wg)
   return 'wireguard-go'
@@ -52,7 +53,9 @@ export async function configureInterface(wg: string, setconf: string): Promise<v
       throw new NetvmError('the program wg is missing', { next: 'apt-get install wireguard-tools' })
     // wg quotes the line it does not like, which may hold a key, so its words stay out of the message.
     if (result.code !== 0)
-      throw new NetvmError(`wg setconf ${wg} refused the configuration (exit ${result.code})`)
+      throw new NetvmError(`wg setconf ${wg} refused the configuration (exit ${result.code})`, {
+        next: `wg show ${wg}`,
+      })
   } finally {
     closeSync(fd)
   }
@@ -94,7 +97,9 @@ export async function untilReady(p: Paths, wg: string): Promise<void> {
     const port = /^listen_port=(\d+)$/m.exec((await askUapi(uapiSocket(p, wg))) ?? '')?.[1]
     if (port !== undefined && port !== '0') return
     if (performance.now() > end)
-      throw new NetvmError(`wireguard-go did not take up ${wg} in ${READY_DEADLINE_MS} ms`)
+      throw new NetvmError(`wireguard-go did not take up ${wg} in ${READY_DEADLINE_MS} ms`, {
+        next: 'dmesg | tail -n 20',
+      })
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
 }
@@ -165,7 +170,9 @@ async function startWireguardGo(p: Paths, wg: string): Promise<void> {
     if (failure !== undefined) throw failure
     if (performance.now() > end) {
       child.kill('SIGKILL')
-      throw new NetvmError(`wireguard-go did not make ${wg} in ${TOOL_DEADLINE_MS} ms`)
+      throw new NetvmError(`wireguard-go did not make ${wg} in ${TOOL_DEADLINE_MS} ms`, {
+        next: 'ls -l /dev/net/tun',
+      })
     }
     await new Promise((resolve) => setTimeout(resolve, START_POLL_MS))
   }

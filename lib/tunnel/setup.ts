@@ -48,7 +48,7 @@ export async function tunnelUp(p: Paths, names: TunnelNames): Promise<TunnelUp> 
   const { node, netns, wg } = names
   const conf = readTunnelConf(p, node)
   const look = lookNetns(p, netns)
-  if (!look.seen) throw new NetvmError(look.why)
+  if (!look.seen) throw new NetvmError(look.why, { next: `ls -ld ${p.netnsDir}/${netns}` })
   if (!look.value.isNamespace) {
     throw new NetvmError(`netns ${netns} missing`, { next: `systemctl restart netvm-netns@${node}` })
   }

@@ -1,16 +1,23 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { HEAD, row } from './bad-input-kit.ts'
 
 const BUNDLE = new URL('../../dist/cdp-queue', import.meta.url).pathname
 let root: string
 const running: ChildProcess[] = []
+/** One for each test, so that none waits for another's holders. */
+const NODES = ['status', 'fds', 'daemon', 'busy', 'killed', 'prio', 'tell', 'muse', 'pip']
+const registry = (text: string) => writeFileSync(join(root, 'etc/netvm/NODES.md'), text)
 
 before(() => {
   root = mkdtempSync(join(tmpdir(), 'cdp-queue-'))
+  const rows = NODES.map((name, i) => row(name, i + 10))
+  mkdirSync(join(root, 'etc/netvm'), { recursive: true })
+  registry(`${HEAD}${rows.join('')}${row('old', 99, 'retired')}`)
 })
 after(() => {
   for (const c of running) c.kill('SIGKILL')
@@ -150,6 +157,36 @@ describe('cdp-queue', () => {
     assert.match(r.out, /^tell: 2 of 2 slots in use, 0 waiting\n {2}slot-0 {2}sleep 60 \(pid \d+, \w+\) for /)
     assert.match((await queue(['depth']).done).out, /^tell: 2 of 2/m)
     for (const h of holders) h.child.kill('SIGTERM')
+  })
+
+  it('knows the nodes of the registry, and makes a queue for no other name', async () => {
+    const dir = (node: string) => join(root, 'run/netvm/cdp-queue', node)
+    for (const [node, says] of [
+      ['pipp', /no node "pipp" in .*\(it has .*\bpip\b.*\); did you mean pip\?; next: box fleet status/],
+      ['old', /node old is retired \(.*NODES\.md line \d+\): it has no browser; next: netvm-node-up old/],
+    ] as const) {
+      const r = await run(node, 'echo', 'ran').done
+      assert.deepEqual([r.code, r.out], [64, ''])
+      assert.match(r.err, says)
+      assert.equal(existsSync(dir(node)), false)
+    }
+    // A look at a queue makes none.
+    assert.match((await queue(['depth', 'pip']).done).out, /^pip: 0 of 2 slots in use, 0 waiting\n$/)
+    assert.match((await queue(['depth', 'old']).done).out, /^old: 0 of 2/)
+    assert.ok(!existsSync(dir('pip')) && !existsSync(dir('old')))
+  })
+
+  it('goes on serving a queue that is there while the registry or the row cannot be read', async () => {
+    const good = readFileSync(join(root, 'etc/netvm/NODES.md'), 'utf8')
+    assert.equal((await run('muse', 'true').done).code, 0)
+    const bent = `${HEAD}${row('muse', 10).replace(' 9410 ', ' 99 ')}`
+    for (const text of ['in the middle of an edit', bent, bent.replace('| muse ', '| MUSE ')]) {
+      registry(text)
+      assert.equal((await run('muse', 'true').done).code, 0, text)
+      const other = await run('other', 'true').done
+      assert.equal(other.code, text.startsWith('in') ? 78 : 64, other.err)
+    }
+    registry(good)
   })
 
   it('refuses a command line it cannot carry out (64), and explains itself', async () => {

@@ -170,7 +170,7 @@ test('loadConfig: a file that is there and cannot be read is an error, not "defa
     (e: ConfigError) => {
       assert.ok(e instanceof ConfigError)
       assert.match(e.message, /cannot read .*netvm\.env: EISDIR/)
-      assert.equal(e.next, `ls -l ${p.configFile}`)
+      assert.equal(e.next, `ls -ld ${p.configFile}`)
       return true
     },
   )

@@ -146,7 +146,10 @@ const rows: [string, Observation, string, string[]][] = [
   ],
   [
     'row refused',
-    { ...healthy(), rowErrors: [{ scope: 'fleet', text: 'NODES.md line 9: bad node name' }] },
+    {
+      ...healthy(),
+      rowErrors: [{ scope: 'fleet', text: 'NODES.md line 9: bad node name', next: 'editor NODES.md' }],
+    },
     'row-refused',
     [],
   ],

@@ -256,10 +256,10 @@ describe('queue slots', () => {
     writeFileSync(victim, 'keep me')
     chmodSync(victim, 0o600)
     symlinkSync(victim, `${p.queue}/planted/slot-0.lock`)
-    await assert.rejects(take('planted'), /slot-0\.lock: ELOOP/)
+    await assert.rejects(take('planted'), /slot-0\.lock: .*ELOOP/)
     assert.equal(statSync(victim).mode & 0o777, 0o600)
     symlinkSync(root, `${p.queue}/elsewhere`)
-    await assert.rejects(take('elsewhere'), /elsewhere: E(LOOP|NOTDIR)/)
+    await assert.rejects(take('elsewhere'), /elsewhere.* \(E(LOOP|NOTDIR)\)/)
     rmSync(`${p.queue}/elsewhere`)
   })
 

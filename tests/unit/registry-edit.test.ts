@@ -68,8 +68,8 @@ const REFUSED: [string, NewRow, RegExp][] = [
   ],
   ['a bad URL', newRow('pip', { chatUrl: 'x' }), /would be refused: Chat URL/],
   ['a bad name', newRow('pip', { name: 'Pip' }), /the row for Pip would be refused/],
-  ['a line break', newRow('pip', { chatTitle: 'a\nb' }), /^Chat Title has a control/],
-  ['an escape', newRow('pip', { agent: 'a\u001b[0m' }), /^Agent has a control/],
+  ['a line break', newRow('pip', { chatTitle: 'a\nb' }), /NODES\.md: Chat Title has a control/],
+  ['an escape', newRow('pip', { agent: 'a\u001b[0m' }), /NODES\.md: Agent has a control/],
 ]
 for (const [what, row, reason] of REFUSED) {
   test(`appendRow: refused and nothing written: ${what}`, async (t) => {

@@ -170,7 +170,7 @@ test('readRegistry: missing, unreadable and without a table are RegistryErrors t
   const config = { registry: file }
   assert.throws(
     () => readRegistry(p, config),
-    (e: Error) => e instanceof RegistryError && e.message === `no registry at ${file}`,
+    (e: Error) => e instanceof RegistryError && e.message.startsWith(`no registry at ${file}: `),
   )
   writeFileSync(file, 'x')
   assert.throws(

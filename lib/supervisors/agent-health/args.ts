@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander'
-import { UsageError } from '../../errors.ts'
+import { misused } from '../../cli.ts'
 import { examples } from '../../examples.ts'
 
 export interface Invocation {
@@ -50,7 +50,7 @@ export function parseArgs(argv: readonly string[]): Invocation | undefined {
   } catch (err) {
     if (!(err instanceof CommanderError)) throw err
     if (err.exitCode === 0) return undefined
-    throw new UsageError(err.message.replace(/^error: /, ''), 'agent-health --help')
+    throw misused(err, 'agent-health --help')
   }
   return found
 }

@@ -4,17 +4,17 @@ import { isTty, requireRoot } from '../../cli.ts'
 import { now } from '../../clock.ts'
 import { type Config, loadConfig } from '../../config.ts'
 import { pageConfigFault, pageConfigWell } from '../../config-fault.ts'
-import { UsageError } from '../../errors.ts'
 import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import { withLock } from '../../lock.ts'
 import { makeLog } from '../../log.ts'
 import type { Paths } from '../../paths.ts'
-import { activeLocalNodes, findNode, type ParsedRegistry, readRegistry } from '../../registry.ts'
+import { exitBeside, refusedLine, tellRefused } from '../../refused.ts'
+import { localNodes, type ParsedRegistry, readRegistry } from '../../registry.ts'
 import type { Node } from '../../types.ts'
 import type { Invocation } from './args.ts'
 import { stepCircuit } from './circuit.ts'
 import { policyOf, RUN_MS, TIMER_LOCK_MS } from './policy.ts'
-import { exitOf, type RunContext, superviseAll } from './run.ts'
+import { exitOf, RECEIPT_DUE_MS, type RunContext, superviseAll } from './run.ts'
 import { loadMemory, saveMemory } from './store.ts'
 
 const PROGRAM = 'agent-health'
@@ -37,7 +37,7 @@ export async function agentHealthCommand(p: Paths, argv: readonly string[]): Pro
   const { config, registry } = load(p, asked.kind === 'run' && !asked.dryRun && !tty)
   const nodes = select(registry, asked.nodes)
   if (asked.kind === 'reset') return reset(p, config, nodes)
-  return run(p, config, nodes, asked, tty)
+  return run(p, config, nodes, asked, tty, refusedOf(registry, asked))
 }
 
 function load(p: Paths, byTimer: boolean): { config: Config; registry: ParsedRegistry } {
@@ -53,16 +53,8 @@ function load(p: Paths, byTimer: boolean): { config: Config; registry: ParsedReg
   }
 }
 
-/** @throws UsageError for a name that this host does not supervise */
 function select(registry: ParsedRegistry, names: readonly string[]): Node[] {
-  const active = activeLocalNodes(registry, hostname())
-  if (names.length === 0) return active
-  return [...new Set(names)].map((name) => {
-    const row = findNode(registry, name)
-    if (active.includes(row)) return row
-    const why = row.status === 'active' ? `belongs to host ${row.host}` : `is ${row.status}`
-    throw new UsageError(`node ${name} ${why}: its API is not watched here`)
-  })
+  return localNodes(registry, names, hostname(), 'its API is not watched here')
 }
 
 async function run(
@@ -71,6 +63,7 @@ async function run(
   nodes: readonly Node[],
   asked: Invocation,
   tty: boolean,
+  refused: ParsedRegistry,
 ): Promise<ExitCode> {
   const shown = tty || asked.json || asked.dryRun
   const lockWaitMs = tty ? MANUAL_LOCK_MS : 0
@@ -85,6 +78,8 @@ async function run(
       log: makeLog(PROGRAM, p),
       dryRun: asked.dryRun,
     }
+    if (!asked.dryRun && asked.nodes.length === 0)
+      tellRefused(p, PROGRAM, ctx.log, refused, now(p), RECEIPT_DUE_MS)
     return superviseAll(ctx, nodes)
   }
   const outcomes = asked.dryRun
@@ -94,8 +89,19 @@ async function run(
     const { renderJson, renderText } = await import('./render.ts')
     const lines = asked.json ? [renderJson(outcomes)] : await renderText(outcomes, asked.dryRun)
     for (const line of lines) console.log(line)
+    tellOnScreen(refused, asked)
   }
-  return exitOf(outcomes)
+  return exitBeside(exitOf(outcomes), refused.errors)
+}
+
+/** The registry with the refused rows that this run is about: none when nodes are named. */
+function refusedOf(registry: ParsedRegistry, { nodes }: Invocation): ParsedRegistry {
+  return nodes.length === 0 ? registry : { ...registry, errors: [] }
+}
+
+/** On stderr beside JSON, whose shape programs know. */
+function tellOnScreen(registry: ParsedRegistry, { json }: Invocation): void {
+  for (const e of registry.errors) (json ? console.error : console.log)(refusedLine(registry, e))
 }
 
 const waiting = (waitMs: number) => ({ waitMs, onWait: (message: string) => console.error(message) })
@@ -124,5 +130,7 @@ async function status(p: Paths, asked: Invocation): Promise<ExitCode> {
   const list = select(registry, asked.nodes).map((n) => statusOf(p, n, now(p), policyOf(config)))
   if (asked.json) console.log(JSON.stringify(list, null, 2))
   else for (const line of statusText(list)) console.log(line)
-  return EXIT.OK
+  const refused = refusedOf(registry, asked)
+  tellOnScreen(refused, asked)
+  return exitBeside(EXIT.OK, refused.errors)
 }

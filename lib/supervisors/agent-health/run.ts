@@ -37,7 +37,7 @@ export interface Outcome {
 /** Nodes looked at side by side: each has one curl, one socket and one flock helper at a time. */
 const WIDTH = 32
 /** The next run may need its whole deadline before it writes. */
-const RECEIPT_DUE_MS = 2 * PERIOD_MS
+export const RECEIPT_DUE_MS = 2 * PERIOD_MS
 
 /** Every node, side by side. Never throws: what goes wrong with one node is that node's `unknown`. */
 export function superviseAll(ctx: RunContext, nodes: readonly Node[]): Promise<Outcome[]> {

@@ -1,5 +1,4 @@
-import { isTty, requireRoot } from '../../cli.ts'
-import { UsageError } from '../../errors.ts'
+import { isTty, misused, requireRoot } from '../../cli.ts'
 import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import type { Paths } from '../../paths.ts'
 import { type RunOptions, type RunResult, runRelayWatchdog } from './run.ts'
@@ -60,7 +59,7 @@ async function parse(argv: readonly string[]): Promise<Flags> {
   } catch (err) {
     if (!(err instanceof CommanderError)) throw err
     if (err.exitCode === 0) return { nodes: [], dryRun: false, json: false, done: true }
-    throw new UsageError(err.message.replace(/^error: /, ''), 'cdp-relay-watchdog --help')
+    throw misused(err, 'cdp-relay-watchdog --help')
   }
   const { dryRun = false, json = false } = program.opts<{ dryRun?: boolean; json?: boolean }>()
   return { nodes: program.args, dryRun, json }

@@ -1,4 +1,5 @@
 import type { Style } from '../../cli.ts'
+import { refusedLine } from '../../refused.ts'
 import type { MarkState } from '../../types.ts'
 import type { NodeResult, RunResult } from './run.ts'
 import type { RelayAction } from './types.ts'
@@ -31,11 +32,7 @@ export function printText(run: RunResult, dryRun: boolean, style: Style): string
           ? style.yellow(text)
           : style.dim(text)
   const lines = run.results.flatMap((r) => nodeLines(r, width, dryRun, paint))
-  for (const { line, name, reason } of run.refused) {
-    lines.push(
-      style.yellow(`registry line ${line}${name === undefined ? '' : ` (${name})`} refused: ${reason}`),
-    )
-  }
+  lines.push(...run.refused.map((e) => style.yellow(refusedLine(run.registry, e))))
   if (run.results.length === 0) lines.push('no active row for this host')
   return lines
 }

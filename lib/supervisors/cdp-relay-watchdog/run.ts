@@ -4,20 +4,20 @@ import { mapBounded } from '../../bounded.ts'
 import { now } from '../../clock.ts'
 import { type Config, loadConfig } from '../../config.ts'
 import { pageConfigFault, pageConfigWell } from '../../config-fault.ts'
-import { errorLine, LockedError, UsageError } from '../../errors.ts'
+import { errorLine, LockedError } from '../../errors.ts'
 import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import { isPaused, readIntent } from '../../intent.ts'
 import { type Log, makeLog } from '../../log.ts'
 import { page, pageRecovered } from '../../page.ts'
 import { type Paths, statePath } from '../../paths.ts'
 import { hostNamespaces, writeReceipt } from '../../receipts.ts'
-import { activeLocalNodes, findNode, type ParsedRegistry, readRegistry } from '../../registry.ts'
+import { exitBeside, tellRefused } from '../../refused.ts'
+import { localNodes, type ParsedRegistry, readRegistry } from '../../registry.ts'
 import { readState, writeState } from '../../state.ts'
-import type { Node, Now, ReceiptAction, Verdict } from '../../types.ts'
+import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import { decide } from './decide.ts'
 import { cautiousMemory, isBlank, NO_MEMORY, parseMemory } from './memory.ts'
 import { observeFleet } from './observe.ts'
-import { tellRefused } from './refused.ts'
 import { type Repair, repair } from './repair.ts'
 import type { RelayDecision, RelayMemory, RelayObservation } from './types.ts'
 
@@ -29,6 +29,8 @@ const REPAIR_BUDGET_MS = 35_000
 /** Period of the timer, and what it and a slow run may be late. */
 const PERIOD_MS = 300_000
 const PERIOD_SLACK_MS = 60_000
+/** When the next run should have replaced a receipt. */
+const DUE_MS = PERIOD_MS + PERIOD_SLACK_MS
 /** Repairs under way at once; each has one or two children at a time. */
 const MAX_REPAIRS = 64
 /** systemd jobs under way at once: a fault of the whole fleet must not stop and start everything in one instant. */
@@ -55,7 +57,9 @@ export interface NodeResult {
 
 export interface RunResult {
   readonly results: readonly NodeResult[]
+  /** Rows of the whole fleet that nobody could look at. */
   readonly refused: ParsedRegistry['errors']
+  readonly registry: Pick<ParsedRegistry, 'path'>
   readonly exit: ExitCode
 }
 
@@ -105,27 +109,17 @@ export async function runRelayWatchdog(p: Paths, options: RunOptions): Promise<R
     throw err
   }
   const at = now(p)
-  const nodes = select(registry, options.nodes)
+  const nodes = localNodes(registry, options.nodes, hostname(), 'its relay is not watched here')
   if (!options.dryRun) {
     pageConfigWell({ p, config, now: at, log })
-    if (options.nodes.length === 0) tellRefused(p, log, registry, at, PERIOD_MS + PERIOD_SLACK_MS)
+    if (options.nodes.length === 0) tellRefused(p, SUPERVISOR, log, registry, at, DUE_MS)
   }
   const ctx: Context = { p, config, log, at, started, options, gate: makeGate(MAX_JOBS) }
   const looks = await observeFleet(p, config, nodes, registry.nodes)
   const results = await mapBounded(looks, MAX_REPAIRS, (look, i) => judge(ctx, nodes[i] as Node, look))
-  return { results, refused: registry.errors, exit: worst(results) }
-}
-
-/** The nodes of this run. @throws UsageError for a name that this host does not supervise */
-function select(registry: ParsedRegistry, names: readonly string[]): Node[] {
-  const active = activeLocalNodes(registry, hostname())
-  if (names.length === 0) return active
-  return [...new Set(names)].map((name) => {
-    const row = findNode(registry, name)
-    if (active.includes(row)) return row
-    const why = row.status === 'active' ? `belongs to host ${row.host}` : `is ${row.status}`
-    throw new UsageError(`node ${name} ${why}: its relay is not watched here`)
-  })
+  // Who names nodes asks about these.
+  const refused = options.nodes.length === 0 ? registry.errors : []
+  return { results, refused, registry, exit: exitBeside(worst(results), refused) }
 }
 
 /** Never throws: what goes wrong with one node is its own verdict, and costs the others nothing. */
@@ -193,7 +187,7 @@ async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Prom
     }
   }
   tell(ctx, result)
-  if (memory !== state.value) keep(path, memory, state.missing)
+  if (memory !== state.value) keep(ctx, node.name, path, memory, state.missing)
   leaveReceipt(ctx, result)
   return result
 }
@@ -234,13 +228,28 @@ function tell(ctx: Context, { node, decision, verdict, outcome, actions }: NodeR
   if (decision.page || failed || held !== '') page(pages, 'relay-fault', node, `${text}${then}`, fields)
 }
 
-function keep(path: string, memory: RelayMemory, missing: boolean): void {
-  if (!isBlank(memory)) writeState(path, memory)
-  else if (!missing) rmSync(path, { force: true })
+function keep(ctx: Context, node: string, path: string, memory: RelayMemory, missing: boolean): void {
+  kept(ctx, node, 'what to remember', () => {
+    if (!isBlank(memory)) writeState(path, memory)
+    else if (!missing) rmSync(path, { force: true })
+  })
 }
 
-function leaveReceipt(ctx: Context, { node, decision, verdict, actions, durationMs }: NodeResult): void {
-  writeReceipt(ctx.p, {
+/** A disk that takes nothing is told, and changes nothing of what was seen and done. */
+function kept(ctx: Context, node: string, what: string, write: () => void): void {
+  try {
+    write()
+  } catch (err) {
+    ctx.log.write('WARN', node, `cannot keep ${what}: ${errorLine(err)}`, { code: 'not-kept' })
+  }
+}
+
+function leaveReceipt(ctx: Context, result: NodeResult): void {
+  kept(ctx, result.node, 'the receipt', () => writeReceipt(ctx.p, receiptOf(ctx, result)))
+}
+
+function receiptOf(ctx: Context, { node, decision, verdict, actions, durationMs }: NodeResult): Receipt {
+  return {
     version: 1,
     supervisor: SUPERVISOR,
     node,
@@ -253,9 +262,9 @@ function leaveReceipt(ctx: Context, { node, decision, verdict, actions, duration
     at: ctx.at,
     durationMs,
     hostNs: hostNamespaces(ctx.p),
-    nextDueBootMs: ctx.at.bootMs + PERIOD_MS + PERIOD_SLACK_MS,
+    nextDueBootMs: ctx.at.bootMs + DUE_MS,
     extra: decision.heldBack === undefined ? {} : { heldBack: decision.heldBack },
-  })
+  }
 }
 
 /** The worst of the nodes that are not paused: unhealthy, then unknown, then held by another run. */
