@@ -21,6 +21,20 @@ export function isTty(): boolean {
 }
 
 /**
+ * Did a person start this run (or a script of theirs), rather than a timer? A pipe is no timer: what is sent through
+ * `| less` is read. systemd sets SYSTEMD_EXEC_PID to the process it started itself, so that a shell below a unit,
+ * which inherits the INVOCATION_ID, is not taken for it; a systemd before 248 sets the INVOCATION_ID only.
+ * @param env the environment, where a set but empty variable counts as none
+ * @param pid of this process
+ * @param terminal whether stdout is one; units have none
+ */
+export function byHand(env = process.env, pid = process.pid, terminal = isTty()): boolean {
+  if (terminal || (env.INVOCATION_ID ?? '') === '') return true
+  const started = env.SYSTEMD_EXEC_PID ?? ''
+  return started !== '' && started !== String(pid)
+}
+
+/**
  * Lets the work go on when who reads our output has gone (`netvm-node-up muse | head -1`): a node left half
  * made, without its timer, is worse than words that nobody reads. Not for a tick: it loads the streams.
  */

@@ -39,7 +39,7 @@ esac
 exit 0`,
 }
 
-const UNDER_TIMER = { INVOCATION_ID: 'test' }
+const UNDER_TIMER = { INVOCATION_ID: 'test', SYSTEMD_EXEC_PID: '' }
 
 export interface Ran {
   code: number | null

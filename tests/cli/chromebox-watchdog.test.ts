@@ -29,6 +29,14 @@ test('a healthy tick: nothing said, nothing logged, no state, one child process,
   )
 })
 
+test('a healthy run by hand through a pipe: the timer, and the path with its marks', async () => {
+  await host.browser()
+  const { code, out } = await host.run(['muse'], {})
+  assert.equal(code, 0)
+  assert.match(out, /^muse: .*timer/)
+  assert.match(out, / ✓ netns[\s\S]* ✓ page/)
+})
+
 test('no process: relaunched at once, verified, said', async () => {
   host.onStart({})
   const ran = await host.run()

@@ -153,7 +153,7 @@ ${extra}`,
     )
   }
 
-  /** Runs the built bundle. */
+  /** Runs the built bundle, as its timer does unless `env` says otherwise. */
   run(
     program: string,
     args: readonly string[] = [],
@@ -163,6 +163,8 @@ ${extra}`,
     const vars = {
       WORLD: this.dir,
       NETVM_ROOT: this.dir,
+      INVOCATION_ID: 'test',
+      SYSTEMD_EXEC_PID: '',
       PATH: `${join(this.dir, 'bin')}:${process.env.PATH}`,
       ...env,
     }

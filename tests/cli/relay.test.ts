@@ -18,6 +18,14 @@ test('healthy: exit 0, not a byte said, a receipt, no job and one ip for all', o
   assert.deepEqual([json.exit, json.nodes[0].node, json.nodes[0].layers.at(-1).state], [0, 'muse', 'ok'])
 })
 
+test('by hand through a pipe: the timer, and the path with its marks', options, async (t) => {
+  const w = await World.make(t)
+  await w.listen('10.201.35.2', 'well')
+  const ran = w.run(watchdog, [], { INVOCATION_ID: '' })
+  assert.equal(ran.code, 0, ran.err)
+  assert.match(ran.out, /^cdp-relay-watchdog\.timer .*\nmuse .*netns ✓.*relay ✓/)
+})
+
 test(
   'relay down: restarted, verified, said once, and the receipt tells what was done',
   options,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { plainTick } from '../../lib/cli.ts'
+import { byHand, plainTick } from '../../lib/cli.ts'
 
 const TICKS: [string[], string | undefined][] = [
   [['muse'], 'muse'],
@@ -16,6 +16,28 @@ const TICKS: [string[], string | undefined][] = [
 for (const [argv, expected] of TICKS) {
   test(`plainTick(${JSON.stringify(argv)}) is ${expected}`, () => assert.equal(plainTick(argv), expected))
 }
+
+const HANDS: [string, NodeJS.ProcessEnv, boolean, boolean][] = [
+  ['a terminal', {}, true, true],
+  ['a pipe of a login shell', {}, false, true],
+  ['started by systemd', { INVOCATION_ID: 'a1', SYSTEMD_EXEC_PID: '77' }, false, false],
+  ['started by a systemd before 248', { INVOCATION_ID: 'a1' }, false, false],
+  [
+    'started by systemd on a terminal (TTYPath=)',
+    { INVOCATION_ID: 'a1', SYSTEMD_EXEC_PID: '77' },
+    true,
+    true,
+  ],
+  [
+    'a pipe of a shell that a unit started, as in a desktop’s terminal',
+    { INVOCATION_ID: 'a1', SYSTEMD_EXEC_PID: '12' },
+    false,
+    true,
+  ],
+  ['a pipe with the variables emptied', { INVOCATION_ID: '', SYSTEMD_EXEC_PID: '' }, false, true],
+]
+for (const [what, env, terminal, expected] of HANDS)
+  test(`by hand: ${what}: ${expected}`, () => assert.equal(byHand(env, 77, terminal), expected))
 
 /** Runs code with lib/cli.ts imported as `cli`, its stdout a pipe or, through script(1), a terminal. */
 function inProcess(code: string, opts: { env?: Record<string, string>; terminal?: boolean } = {}) {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { deadlineIn } from '../../browser/deadline.ts'
-import { isTty, requireRoot } from '../../cli.ts'
+import { byHand, outliveReader, requireRoot } from '../../cli.ts'
 import { now } from '../../clock.ts'
 import { type Config, loadConfig } from '../../config.ts'
 import { pageConfigFault, pageConfigWell } from '../../config-fault.ts'
@@ -31,13 +31,14 @@ const PLAIN: Invocation = { kind: 'run', nodes: [], dryRun: false, json: false }
 export async function agentHealthCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   const asked = argv.length === 0 ? PLAIN : (await import('./args.ts')).parseArgs(argv)
   if (asked === undefined) return EXIT.OK
-  const tty = isTty()
+  const person = byHand()
+  if (person) outliveReader()
   if (asked.kind === 'status') return status(p, asked)
   requireRoot(PROGRAM, 'agent-health status')
-  const { config, registry } = load(p, asked.kind === 'run' && !asked.dryRun && !tty)
+  const { config, registry } = load(p, asked.kind === 'run' && !asked.dryRun && !person)
   const nodes = select(registry, asked.nodes)
   if (asked.kind === 'reset') return reset(p, config, nodes)
-  return run(p, config, nodes, asked, tty, refusedOf(registry, asked))
+  return run(p, config, nodes, asked, person, refusedOf(registry, asked))
 }
 
 function load(p: Paths, byTimer: boolean): { config: Config; registry: ParsedRegistry } {
@@ -62,12 +63,12 @@ async function run(
   config: Config,
   nodes: readonly Node[],
   asked: Invocation,
-  tty: boolean,
+  person: boolean,
   refused: ParsedRegistry,
 ): Promise<ExitCode> {
-  const shown = tty || asked.json || asked.dryRun
-  const lockWaitMs = tty ? MANUAL_LOCK_MS : 0
-  if (tty && !asked.json) console.log(await (await import('./render.ts')).contextLine(p))
+  const shown = person || asked.json || asked.dryRun
+  const lockWaitMs = person ? MANUAL_LOCK_MS : 0
+  if (person && !asked.json) console.log(await (await import('./render.ts')).contextLine(p))
   const supervise = async () => {
     const ctx: RunContext = {
       p,

@@ -1,4 +1,4 @@
-import { isTty, misused, requireRoot } from '../../cli.ts'
+import { byHand, misused, outliveReader, requireRoot } from '../../cli.ts'
 import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import type { Paths } from '../../paths.ts'
 import { type RunOptions, type RunResult, runRelayWatchdog } from './run.ts'
@@ -15,8 +15,8 @@ interface Flags {
 }
 
 /**
- * `cdp-relay-watchdog [--dry-run] [--json] [node…]`. Silent under a timer unless something is wrong; on a
- * terminal the path of every node.
+ * `cdp-relay-watchdog [--dry-run] [--json] [node…]`. Silent under a timer unless something is wrong; for a
+ * person the path of every node.
  * @param argv arguments without program and script
  * @throws ConfigError, UsageError, RootError
  */
@@ -24,16 +24,17 @@ export async function relayWatchdogCommand(p: Paths, argv: readonly string[]): P
   const flags = argv.length === 0 ? { nodes: [], dryRun: false, json: false } : await parse(argv)
   if (flags.done === true) return EXIT.OK
   requireRoot('cdp-relay-watchdog')
-  const tty = isTty()
+  const person = byHand()
+  if (person) outliveReader()
   const options: RunOptions = {
     nodes: flags.nodes,
     dryRun: flags.dryRun,
-    lockWaitMs: tty ? MANUAL_LOCK_WAIT_MS : 0,
-    ...(tty ? { onWait: (message: string) => console.error(message) } : {}),
+    lockWaitMs: person ? MANUAL_LOCK_WAIT_MS : 0,
+    ...(person ? { onWait: (message: string) => console.error(message) } : {}),
   }
-  if (tty && !flags.json) console.log(await (await import('./context.ts')).contextLine(p))
+  if (person && !flags.json) console.log(await (await import('./context.ts')).contextLine(p))
   const run = await runRelayWatchdog(p, options)
-  if (flags.json || flags.dryRun || tty) await print(run, flags)
+  if (flags.json || flags.dryRun || person) await print(run, flags)
   return run.exit
 }
 

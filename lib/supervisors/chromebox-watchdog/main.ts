@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { deadlineIn } from '../../browser/deadline.ts'
-import { isTty, plainTick, requireRoot } from '../../cli.ts'
+import { byHand, outliveReader, plainTick, requireRoot } from '../../cli.ts'
 import { loadConfig } from '../../config.ts'
 import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import { makeLog } from '../../log.ts'
@@ -35,27 +35,28 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   const registry = readRegistry(p, config)
   const node = findNode(registry, asked.node)
   requireRoot('chromebox-watchdog', process.getuid?.() === 0 ? undefined : lastSeen(p, node))
-  const byHand = process.env.INVOCATION_ID === undefined || isTty()
+  const person = byHand()
+  if (person) outliveReader()
   const here = activeLocalNodes(registry, hostname())
-  const lockWaitMs = byHand ? MANUAL_LOCK_MS : TIMER_LOCK_MS
+  const lockWaitMs = person ? MANUAL_LOCK_MS : TIMER_LOCK_MS
   const ctx: RunContext = {
     p,
     config,
     log: makeLog('chromebox-watchdog', p),
-    deadline: deadlineIn(byHand ? RUN_MS + MANUAL_LOCK_MS : RUN_MS),
+    deadline: deadlineIn(person ? RUN_MS + MANUAL_LOCK_MS : RUN_MS),
     lockWaitMs,
     tell: (message) => {
-      if (byHand) process.stderr.write(`chromebox-watchdog: ${message}\n`)
+      if (person) process.stderr.write(`chromebox-watchdog: ${message}\n`)
     },
     others: here.filter((n) => n.name !== node.name),
   }
   if (asked.kind === 'release') return (await import('./release.ts')).releaseCommand(ctx, node)
   const idle = whyIdle(node)
   if (idle !== undefined) {
-    if (byHand) process.stdout.write(`${node.name}: ${idle}\n`)
+    if (person) process.stdout.write(`${node.name}: ${idle}\n`)
     return EXIT.OK
   }
-  return byHand || asked.json || asked.dryRun || asked.why
+  return person || asked.json || asked.dryRun || asked.why
     ? show(ctx, node, asked)
     : code(await supervise(ctx, node))
 }
@@ -63,9 +64,8 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 /** A run that somebody reads. */
 async function show(ctx: RunContext, node: Node, asked: Invocation): Promise<ExitCode> {
   const view = await import('./render.ts')
-  const tty = isTty()
   const looksOnly = asked.dryRun || asked.why
-  if (!asked.json && (tty || looksOnly)) process.stdout.write(`${await view.contextLine(ctx, node)}\n`)
+  if (!asked.json) process.stdout.write(`${await view.contextLine(ctx, node)}\n`)
   const outcome = looksOnly ? await preview(ctx, node) : await supervise(ctx, node)
   if (asked.json) {
     process.stdout.write(`${view.json(outcome, looksOnly)}\n`)
@@ -74,10 +74,8 @@ async function show(ctx: RunContext, node: Node, asked: Invocation): Promise<Exi
     if (asked.dryRun) process.stdout.write(`${view.dryRun(outcome)}\n`)
   } else if (asked.dryRun) {
     process.stdout.write(`${await view.path(node, outcome)}${view.dryRun(outcome)}\n`)
-  } else if (tty) {
+  } else {
     process.stdout.write(await view.path(node, outcome))
-  } else if (outcome.verdict.state !== 'healthy') {
-    process.stdout.write(`${view.verdictLine(node, outcome)}\n`)
   }
   return code(outcome)
 }

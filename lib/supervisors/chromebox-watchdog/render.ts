@@ -66,7 +66,7 @@ export async function path(node: Node, outcome: Outcome): Promise<string> {
 }
 
 /** `muse healthy`, or the reason with what was done, which guard stops it, and what to run next. */
-export function verdictLine(node: Node, outcome: Outcome): string {
+function verdictLine(node: Node, outcome: Outcome): string {
   const { verdict, decision } = outcome
   const parts = [verdict.state === 'healthy' ? 'healthy' : verdict.reason]
   if (verdict.state === 'unknown' && verdict.code !== 'paused') parts[0] = `cannot tell: ${verdict.reason}`
