@@ -1,0 +1,39 @@
+// Makes the code cache of one bundle: runs it in rehearsal, so that the cache holds what a real run compiles.
+//   node make.cjs BUNDLE.cjs CACHE NAME
+'use strict'
+const { readFileSync, writeFileSync } = require('node:fs')
+const { Script } = require('node:vm')
+const { rehearsals } = require('./rehearsals.cjs')
+
+const [, , bundle, cache, name] = process.argv
+const source = readFileSync(bundle, 'latin1')
+// Byte for byte as the launcher wraps it: V8 compares the length.
+const wrapped = `(function (require, module, exports, __filename, __dirname) {${source}\n})`
+const script = new Script(wrapped, { filename: bundle })
+const run = script.runInThisContext()
+const acts = rehearsals(name)
+
+/** What is wrong with the rehearsal that has just ended, told on stderr. */
+function judge(act) {
+  const problem = (process.exitCode ?? 0) === act.exit ? act.check() : `exit code ${process.exitCode} (${act.check() ?? "its result is right"})`
+  if (problem !== undefined) {
+    process.stderr.write(`code cache of ${name}: the rehearsal \`${act.argv.join(' ')}\` went wrong: ${problem}\n`)
+  }
+  return problem === undefined
+}
+
+function next(act) {
+  const following = acts.shift()
+  process.argv = [process.execPath, name, ...act.argv]
+  Object.assign(process.env, act.env)
+  process.exitCode = 0
+  const last = () => {
+    if (!judge(act)) process.exitCode = 1
+    else writeFileSync(cache, script.createCachedData())
+  }
+  // The last one may end the process itself; those before it must come to their end.
+  if (following === undefined) process.prependOnceListener('exit', last)
+  else process.once('beforeExit', () => (judge(act) ? next(following) : process.exit(1)))
+  run(require, module, {}, bundle, __dirname)
+}
+next(acts.shift())
