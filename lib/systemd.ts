@@ -171,11 +171,6 @@ export function restart(unit: string, deadlineMs: number): Promise<JobResult> {
   return job(['restart', '--', unit], deadlineMs)
 }
 
-/** Forgets a unit's failed state and its start limit. Fails when the unit is not loaded. */
-export function resetFailed(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['reset-failed', '--', unit], deadlineMs)
-}
-
 /** Reads unit files again. Fires timers whose time has come, so only when a unit file changed. */
 export function daemonReload(deadlineMs = 30_000): Promise<JobResult> {
   return job(['daemon-reload'], deadlineMs)

@@ -1,11 +1,11 @@
 import { withLock } from '../lock.ts'
-import { resetFailed, start } from '../systemd.ts'
+import { start } from '../systemd.ts'
 import type { Node } from '../types.ts'
 import { type Deadline, deadlineIn } from './deadline.ts'
 import { type BrowserContext, lookBrowser } from './look.ts'
 import { mendSingleton, PROFILE_IN_USE } from './singleton.ts'
 import { stopBoundMs, stopBrowser } from './stop.ts'
-import type { BrowserJudgement, Ended } from './types.ts'
+import type { BrowserJudgement, Ended, UnitState } from './types.ts'
 import { browserUnit, lastWords, profileReset, type Verified, verifyBrowser } from './verify.ts'
 
 /** `TimeoutStartSec` of chromebox@.service in milliseconds; the start itself ends at exec. */
@@ -36,6 +36,8 @@ export interface RelaunchOptions {
   readonly lockWaitMs?: number
   /** The end of the caller's run. Default 100 s. */
   readonly deadline?: Deadline
+  /** The browser's unit, if the caller asked under the lock already. */
+  readonly unit?: UnitState
   /** A second look after the lock was taken; text says why nothing is to be done after all. */
   readonly stillNeeded?: (judgement: BrowserJudgement) => Promise<string | undefined> | string | undefined
   /**
@@ -90,7 +92,7 @@ export async function relaunchLocked(
   if (age !== undefined && age < config.freshBrowserMs) {
     return { did: 'nothing', why: `skip kill: launched ${Math.floor(age / 1000)}s ago`, judgement }
   }
-  const before = await browserUnit(node.name)
+  const before = opts.unit ?? (await browserUnit(node.name))
   const alive = age !== undefined || !['inactive', 'failed', undefined].includes(before?.active)
   if (opts.deadline.leftMs() < relaunchNeedsMs(config, alive)) {
     return { did: 'nothing', why: 'too little time left in this run, the next one relaunches', judgement }
@@ -113,11 +115,11 @@ export async function relaunchLocked(
     notes.push(...stopped.notes)
     if (stopped.stillThere) return fail(stopped.stillThere)
   }
-  let got = await startAndVerify(ctx, node, opts.deadline, before?.active === 'failed')
+  let got = await startAndVerify(ctx, node, opts.deadline)
   if (typeof got !== 'string' && !got.ok && isProfileInUse(got)) {
     const mended = mendSingleton(ctx.p, node.name)
     notes.push(mended.seen ? mended.value : `Singleton links left alone: ${mended.why}`)
-    if (mended.seen) got = await startAndVerify(ctx, node, opts.deadline, true)
+    if (mended.seen) got = await startAndVerify(ctx, node, opts.deadline)
   }
   if (typeof got === 'string') return fail(got)
   const reset = profileReset(ctx, node.name, beganWallMs)
@@ -132,10 +134,9 @@ async function startAndVerify(
   ctx: BrowserContext,
   node: Node,
   deadline: Deadline,
-  failedBefore: boolean,
 ): Promise<Verified | string> {
   const unit = `chromebox@${node.name}.service`
-  if (failedBefore) await resetFailed(unit, 5000)
+  // A failed unit starts as it is: it has no start limit to forget.
   const started = await start(unit, START_MS)
   if (!started.ok) return started.detail
   const leftMs = Math.max(1000, deadline.leftMs() - 1000)

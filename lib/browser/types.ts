@@ -39,4 +39,15 @@ export interface BrowserJudgement {
 }
 
 /** How the last browser ended, from its unit. */
-export type { Ended } from '../systemd.ts'
+import type { Ended } from '../systemd.ts'
+
+export type { Ended }
+
+/** The browser's unit, as systemd knows it. */
+export interface UnitState {
+  readonly active: string
+  /** 0 when there is none. */
+  readonly mainPid: number
+  /** How its last main process ended. */
+  readonly ended: Ended
+}

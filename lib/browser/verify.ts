@@ -11,20 +11,17 @@ import type { Node } from '../types.ts'
 import { type Deadline, sleep } from './deadline.ts'
 import { judgeBrowser } from './judge.ts'
 import { type BrowserContext, cdpRequests, lookBrowser, readAnswers } from './look.ts'
-import type { BrowserJudgement, Ended, MainProcess } from './types.ts'
+import type { BrowserJudgement, Ended, MainProcess, UnitState } from './types.ts'
 
 /** Between two looks for the listener: four small files of /proc, so often costs little. */
-const LISTEN_POLL_MS = 40
-/** Between two questions over HTTP, each a curl process inside the namespace. */
-const HTTP_POLL_MS = 120
+const LISTEN_POLL_MS = 20
+/**
+ * Between two questions over HTTP, each a curl process inside the namespace (25 ms). The page has its title about
+ * 0.1 s after the port answers, so the first few come quickly; what is not well by then takes its time.
+ */
+const HTTP_POLL_MS = { first: 25, later: 200, quickMs: 1_500 }
 /** Without a listener of its own, a whole look this often: somebody else may hold the port. */
 const WHOLE_LOOK_MS = 5_000
-
-export interface UnitState {
-  readonly active: string
-  readonly mainPid: number
-  readonly ended: Ended
-}
 
 /** State of the browser's unit and how its last main process ended: one systemctl call. */
 export async function browserUnit(node: string): Promise<UnitState | undefined> {
@@ -54,6 +51,7 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
   // A browser that refuses its profile is gone before systemctl start returns.
   if (unit && !stat) return gone(ctx, node)
   let judgement: BrowserJudgement | undefined
+  let answeredAt: number | undefined
   let wholeAt = performance.now() + WHOLE_LOOK_MS
   while (stat && deadline.leftMs() > 0) {
     const now = readStat(ctx.p.proc, pid)
@@ -65,7 +63,9 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
       const main: MainProcess = { pid, startTicks: now.startTicks, ageMs: 0, state: now.state }
       judgement = await ask(ctx, node, main)
       if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
-      await sleep(HTTP_POLL_MS)
+      answeredAt ??= performance.now()
+      const quick = performance.now() - answeredAt < HTTP_POLL_MS.quickMs
+      await sleep(quick ? HTTP_POLL_MS.first : HTTP_POLL_MS.later)
       continue
     }
     if (performance.now() >= wholeAt) {

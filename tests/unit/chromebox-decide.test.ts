@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { backoff, decide, reanchor } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
+import type { Ended } from '../../lib/systemd.ts'
 import { at, gone, look, memory, policy, seen, silent, squatted } from './chromebox-fixtures.ts'
 
 const OLD = 500
@@ -278,12 +279,17 @@ test('pages: netns fault, and its recovery as soon as the namespace is seen', ()
 })
 
 test('crash loop: many quick deaths by itself back off, a KILL from outside does not', () => {
+  const ended = (how: Ended['how'], detail: string) => ({
+    active: 'failed',
+    mainPid: 0,
+    ended: { how, detail },
+  })
   const ok = { wallMs: 1, reason: 'r', ended: '', result: 'ok', detail: '', seconds: 2 } as const
   const m = memory({ quickDeaths: 6, last: { startBootMs: T - 9000, endBootMs: T - 5000 }, attempts: [ok] })
-  const crash = seen(look(undefined), { ended: { how: 'core-dump', detail: 'signal SEGV' } })
+  const crash = seen(look(undefined), { unit: ended('core-dump', 'signal SEGV') })
   assert.equal(decide(crash, m, at(T), policy).guard?.name, 'crash-loop')
   const young = { ...m, quickDeaths: 1 }
   assert.equal(decide(crash, young, at(T), policy).guard, undefined)
-  const killed = seen(look(undefined), { ended: { how: 'signal', detail: 'signal KILL' } })
+  const killed = seen(look(undefined), { unit: ended('signal', 'signal KILL') })
   assert.equal(decide(killed, { ...m, quickDeaths: 5 }, at(T), policy).guard, undefined)
 })

@@ -10,7 +10,6 @@ import {
   parseShow,
   parseSpan,
   parseTimer,
-  resetFailed,
   restart,
   show,
   start,
@@ -121,7 +120,6 @@ test('jobs: each is one call with its unit', async (t) => {
     await start('a.service', 2000),
     await stop('b.service', 2000),
     await restart('c.service', 2000),
-    await resetFailed('d.service', 2000),
     await daemonReload(2000),
   ]) {
     assert.equal(job.ok, true)
@@ -130,7 +128,7 @@ test('jobs: each is one call with its unit', async (t) => {
   const n = '--no-ask-password'
   assert.equal(
     calls(),
-    `${n} start -- a.service\n${n} stop -- b.service\n${n} restart -- c.service\n${n} reset-failed -- d.service\n${n} daemon-reload\n`,
+    `${n} start -- a.service\n${n} stop -- b.service\n${n} restart -- c.service\n${n} daemon-reload\n`,
   )
 })
 

@@ -8,7 +8,7 @@ import { readReceipt } from '../../receipts.ts'
 import type { LayerMark, Node, ReceiptAction } from '../../types.ts'
 import { decide, isQuickDeath } from './decide.ts'
 import { beginAttempt, endAttempt } from './memory.ts'
-import { observe } from './observe.ts'
+import { observe, withUnit } from './observe.ts'
 import {
   finish,
   leave,
@@ -44,7 +44,7 @@ export async function confirmPhase(ctx: RunContext, node: Node, pending: Pending
   const doing = `confirming "${pending.decision.verdict.reason}" and acting on it`
   const opts = { waitMs: ctx.lockWaitMs, onWait: ctx.tell }
   return withLock(ctx.p, `node-${node.name}`, doing, opts, async () => {
-    const seen = await observe(ctx, node, now(ctx.p))
+    const seen = await withUnit(node, await observe(ctx, node, now(ctx.p)))
     const observation = tunnelTried ? { ...seen, tunnelTried } : seen
     // Read again: another run may have acted while this one waited.
     const memory = remember(ctx, node)
@@ -72,6 +72,7 @@ async function attempt(
   const result = await relaunchLocked(ctx, node, browser, {
     why: decision.verdict.reason,
     deadline: ctx.deadline,
+    ...(observation.unit ? { unit: observation.unit } : {}),
     begin: (ended, alive) => {
       const begun = begin(ctx, node, memory, observation, decision, ended)
       if (begun.problem !== undefined) {

@@ -193,7 +193,8 @@ export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy
   if (o.browser?.verdict.code !== 'no-process' || m.attempts.at(-1)?.result !== 'ok') return false
   const since = m.last?.endBootMs
   if (since === undefined || now.bootMs - since >= policy.freshBrowserMs) return false
-  return !(o.ended?.how === 'signal' && /\b(SIG)?(KILL|TERM)\b/.test(o.ended.detail))
+  const ended = o.unit?.ended
+  return !(ended?.how === 'signal' && /\b(SIG)?(KILL|TERM)\b/.test(ended.detail))
 }
 
 /** Wait after `failures` consecutive failed attempts, in milliseconds: base × 2^(failures−1), capped. */

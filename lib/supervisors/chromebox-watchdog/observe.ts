@@ -41,10 +41,18 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
     : found
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined
-  const base = { ...start, egress, browser, ...(identity === undefined ? {} : { identity }) }
-  if (browser.verdict.code !== 'no-process') return base
+  return { ...start, egress, browser, ...(identity === undefined ? {} : { identity }) }
+}
+
+/**
+ * The same look with the state of the browser's unit, where there is no process: how the last one ended can lift
+ * the crash-loop guard and is kept with the attempt. Without it a decision is never bolder, so a first look that asks
+ * for a relaunch anyway does without this systemctl call; the second look, which acts, has it.
+ */
+export async function withUnit(node: Node, observation: Observation): Promise<Observation> {
+  if (observation.browser?.verdict.code !== 'no-process') return observation
   const unit = await browserUnit(node.name)
-  return unit ? { ...base, ended: unit.ended } : base
+  return unit ? { ...observation, unit } : observation
 }
 
 /** The browser that the last run proved to hold the port. */

@@ -9,7 +9,7 @@ import { pagePath } from '../../paths.ts'
 import { hostNamespaces, writeReceipt } from '../../receipts.ts'
 import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import { decide } from './decide.ts'
-import { observe } from './observe.ts'
+import { observe, withUnit } from './observe.ts'
 import { loadMemory, saveMemory } from './store.ts'
 import type { Decision, Line, Memory, Observation } from './types.ts'
 
@@ -46,7 +46,7 @@ export interface Outcome {
 /** Looks and decides, and does nothing: `--dry-run` and `--why`. */
 export async function preview(ctx: BrowserContext, node: Node): Promise<Outcome> {
   const began = performance.now()
-  const observation = await observe(ctx, node, now(ctx.p))
+  const observation = await withUnit(node, await observe(ctx, node, now(ctx.p)))
   const memory = loadMemory(ctx.p, ctx.config, node.name).value
   const at = now(ctx.p)
   const decision = decide(observation, memory, at, ctx.config)
@@ -62,7 +62,7 @@ export async function preview(ctx: BrowserContext, node: Node): Promise<Outcome>
 export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
   const began = performance.now()
   let observation = await observe(ctx, node, now(ctx.p))
-  const memory = remember(ctx, node)
+  let memory = remember(ctx, node)
   let decision = decide(observation, memory, now(ctx.p), ctx.config)
   const actions: ReceiptAction[] = []
   if (decision.actions[0]?.kind === 'restart-tunnel') {
@@ -70,7 +70,13 @@ export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
     const repaired = await repairPhase(ctx, node, observation)
     observation = repaired.observation
     actions.push(...repaired.actions)
-    decision = decide(observation, remember(ctx, node), now(ctx.p), ctx.config)
+    memory = remember(ctx, node)
+    decision = decide(observation, memory, now(ctx.p), ctx.config)
+  }
+  if (decision.actions.length === 0) {
+    const whole = await withUnit(node, observation)
+    if (whole !== observation) decision = decide(whole, memory, now(ctx.p), ctx.config)
+    observation = whole
   }
   const action = decision.actions[0]
   // An attempt without an end is another run's, still at it, or was cut short: only the lock tells which.

@@ -1,4 +1,4 @@
-import type { BrowserJudgement, Ended } from '../../browser/types.ts'
+import type { BrowserJudgement, UnitState } from '../../browser/types.ts'
 import type { Config } from '../../config.ts'
 import type { PageKind } from '../../page.ts'
 import type { LayerMark, LogLevel, Look, Verdict } from '../../types.ts'
@@ -16,8 +16,8 @@ export interface Observation {
   readonly browser?: BrowserJudgement
   /** Which browser answered, kept for the next look; see `readAnswers`. */
   readonly identity?: string
-  /** How the last browser ended; asked only when there is no process. */
-  readonly ended?: Ended
+  /** Asked only when there is no process, and then how the last one ended; see `withUnit`. */
+  readonly unit?: UnitState
 }
 
 /** The part of the configuration that decides. */
