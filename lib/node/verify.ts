@@ -73,6 +73,7 @@ async function verifyRelay(ctx: Context, node: Node, started: number): Promise<P
   }
   if (good()) return { part: 'relay', ok: true, text: `${node.peer}:${node.cdpPort} answers` }
   const why = asked.seen ? (asked.value[0]?.error ?? 'no answer') : asked.why
-  const text = `${node.peer}:${node.cdpPort}: ${why || `HTTP ${asked.seen ? asked.value[0]?.httpCode : '?'}`}`
+  const said = why || `HTTP ${asked.seen ? asked.value[0]?.httpCode : '?'}`
+  const text = `relay on ${node.peer}:${node.cdpPort} does not answer: ${said}`
   return { part: 'relay', ok: false, text, next: 'cdp-relay-watchdog' }
 }

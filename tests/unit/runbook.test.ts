@@ -45,6 +45,64 @@ test('every reason text of the contract is said by the code and explained in the
   }
 })
 
+/** `row refused, node not supervised: …` stands before these, and the runbook explains that. */
+const OF_A_ROW = 'registry-parse.ts'
+/** A reason where it is made: `reason: '…'`, `unhealthy(layer, code, '…')`, `down(code, '…')`. */
+const REASON =
+  /(?:\breason\b\s*(?::|=)\s*|unhealthy\([^,\n]*,[^,\n]*,\s*|\bdown\('[^']*',\s*)([`'])((?:\\.|(?!\1)[\s\S])*)\1/g
+/** The end of a repair, wherever it is said. */
+const FAILURE = /([`'])((?:(?!\1)[^\n])*\bFAILED\b(?: — needs operator attention)?)/g
+/** A value that is put into a text. */
+const VALUE = /\$\{(?:[^{}]|\{[^{}]*\})*\}/
+
+function withoutComments(source: string): string {
+  return source.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '')
+}
+
+/** The parts of a text that are always the same, long enough to search for. */
+function fixedParts(text: string): string[] {
+  const parts = text.split(VALUE).map((part) => part.replace(/^[\W_]+|[\W_]+$/g, ''))
+  return parts.filter((part) => /[A-Za-z]{3,}\W+\w/.test(part))
+}
+
+const oneLine = runbook.replace(/\s+/g, ' ')
+
+test('every reason that is printed can be found in the runbook', () => {
+  let seen = 0
+  for (const file of readdirSync(join(repo, 'lib'), { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.ts') || file === OF_A_ROW) continue
+    const source = withoutComments(readFileSync(join(repo, 'lib', file), 'utf8'))
+    for (const [, , text = ''] of source.matchAll(REASON)) {
+      const parts = fixedParts(text)
+      if (parts.length === 0) continue
+      seen++
+      assert.ok(
+        parts.some((part) => oneLine.includes(part)),
+        `${file} says what RUNBOOK.md does not: ${text}`,
+      )
+    }
+  }
+  assert.ok(seen > 25, `only ${seen} reasons were found in the sources`)
+})
+
+test('a repair that failed is told in the words of the runbook', () => {
+  let seen = 0
+  for (const file of readdirSync(join(repo, 'lib'), { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.ts')) continue
+    const source = withoutComments(readFileSync(join(repo, 'lib', file), 'utf8'))
+    for (const [, , text = ''] of source.matchAll(FAILURE)) {
+      seen++
+      const words = text.split(VALUE).at(-1)?.split(/[`'"]/).at(-1)?.trim() ?? ''
+      assert.ok(
+        /\w+ FAILED/.test(words),
+        `${file}: FAILED is put together from parts, nobody can search for it`,
+      )
+      assert.ok(oneLine.includes(words), `${file} says what RUNBOOK.md does not: ${words}`)
+    }
+  }
+  assert.ok(seen > 5, `only ${seen} were found in the sources`)
+})
+
 test('every executable and every configuration key stands in the README', () => {
   for (const file of readdirSync(join(repo, 'bin')).filter((name) => name.endsWith('.ts')))
     assert.ok(readme.includes(`\`${file.replace(/\.ts$/, '')}`), `README.md does not name ${file}`)

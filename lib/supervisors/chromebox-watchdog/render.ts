@@ -65,14 +65,22 @@ export async function path(node: Node, outcome: Outcome): Promise<string> {
   return `${[...lines, colour(verdict)].join('\n')}\n`
 }
 
+/** How an action that helped, and one that did not, is told: the words of RUNBOOK.md. */
+const OUTCOME: Readonly<Record<string, readonly [string, string]>> = {
+  'relaunch-browser': ['relaunch OK after', 'relaunch FAILED — needs operator attention, after'],
+  'restart-tunnel': ['tunnel restart OK after', 'tunnel restart FAILED after'],
+}
+
 /** `muse healthy`, or the reason with what was done, which guard stops it, and what to run next. */
 function verdictLine(node: Node, outcome: Outcome): string {
   const { verdict, decision } = outcome
   const parts = [verdict.state === 'healthy' ? 'healthy' : verdict.reason]
   if (verdict.state === 'unknown' && verdict.code !== 'paused') parts[0] = `cannot tell: ${verdict.reason}`
   if (outcome.decision.guard) parts.push(outcome.decision.guard.text)
-  for (const a of outcome.actions)
-    parts.push(`${a.kind} ${a.helped ? 'helped' : 'FAILED'} in ${seconds(a.durationMs)}`)
+  for (const a of outcome.actions) {
+    const [ok, failed] = OUTCOME[a.kind] ?? [`${a.kind} helped after`, `${a.kind} did not help after`]
+    parts.push(`${a.helped ? ok : failed} ${seconds(a.durationMs)}`)
+  }
   const next = decision.lines.find((l) => l.next !== undefined)?.next
   if (verdict.state !== 'healthy' && next !== undefined) parts.push(`next: ${next}`)
   return clean(`${node.name}: ${parts.join('; ')}`, 600)

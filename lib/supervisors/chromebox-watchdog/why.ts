@@ -43,7 +43,11 @@ function attempts(outcome: Outcome): string[] {
   const held = memory.held ? `, HELD DOWN since ${wallIso(memory.held.sinceWallMs)}` : ''
   const lines = memory.attempts.map((a) => {
     const result =
-      a.result === 'ok' ? `OK after ${a.seconds}s` : a.result === 'failed' ? 'FAILED' : 'cut short'
+      a.result === 'ok'
+        ? `relaunch OK after ${a.seconds}s`
+        : a.result === 'failed'
+          ? 'relaunch FAILED'
+          : 'relaunch cut short'
     const detail = a.detail === '' ? '' : `: ${a.detail}`
     return clean(`  ${wallIso(a.wallMs)} ${a.reason} -> ${result}${detail} (before: ${a.ended})`, 400)
   })
