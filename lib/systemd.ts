@@ -1,7 +1,4 @@
-import { NetvmError } from './errors.ts'
 import { type RunResult, run } from './exec.ts'
-import { EXIT } from './exit-codes.ts'
-import { installCommand } from './os-error.ts'
 import { clean } from './text.ts'
 import type { Look } from './types.ts'
 
@@ -52,7 +49,7 @@ export interface TimerState {
   readonly lastTriggerMs?: number
 }
 
-const MISSING = 'the program systemctl is missing'
+export const MISSING = 'the program systemctl is missing'
 
 /** The end of one systemctl call that changes something. Exit status 0 is not recovery: look again. */
 export interface JobResult extends RunResult {
@@ -118,20 +115,6 @@ export async function show(
     value[unit] = blocks[i] ?? {}
   })
   return { seen: true, value }
-}
-
-/**
- * `show` for those who cannot go on without an answer.
- * @throws NetvmError (2): what was not seen is not acted on
- */
-export async function askSystemd(
-  units: readonly string[],
-  props: readonly string[],
-): Promise<Record<string, UnitShow>> {
-  const shown = await show(units, props)
-  if (shown.seen) return shown.value
-  const next = shown.why === MISSING ? installCommand('systemctl') : 'systemctl status'
-  throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN, next })
 }
 
 /** Parses `systemctl show`: units in the order they were asked for, parted by a blank line. */

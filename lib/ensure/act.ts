@@ -1,9 +1,8 @@
 import { rmdirSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { NetvmError } from '../errors.ts'
-import { describe, run } from '../exec.ts'
 import type { Paths } from '../paths.ts'
 import { writeAtomic } from '../state.ts'
+import { systemctlOk } from '../systemctl.ts'
 import { rememberReset } from './memory.ts'
 import { makeQueue } from './settings.ts'
 import type { Action, Finding } from './types.ts'
@@ -18,10 +17,10 @@ const SYSTEMCTL_DEADLINE_MS = 30_000
 export async function carryOut(p: Paths, findings: readonly Finding[]): Promise<void> {
   const actions = findings.flatMap((f) => f.actions)
   for (const action of actions) onFiles(p, action)
-  if (actions.some((a) => a.kind === 'reload')) await systemctl(['daemon-reload'])
+  if (actions.some((a) => a.kind === 'reload')) await systemctl('daemon-reload')
   for (const action of merged(actions)) {
-    await systemctl([...action.verb, '--', ...action.units])
-    if (action.verb[0] === 'reset-failed') for (const unit of action.units) rememberReset(p, unit)
+    await systemctl(action.verb, action.units)
+    if (action.verb === 'reset-failed') for (const unit of action.units) rememberReset(p, unit)
   }
 }
 
@@ -44,20 +43,16 @@ function onFiles(p: Paths, action: Action): void {
 const ORDER = ['stop', 'disable', 'reset-failed', 'enable', 'start', 'restart'] as const
 
 /** One call for all units of a verb: each `enable` alone would reload the manager again. */
-function merged(actions: readonly Action[]): { verb: readonly string[]; units: string[] }[] {
+function merged(actions: readonly Action[]): { verb: string; units: string[] }[] {
   return ORDER.flatMap((kind) => {
     const units = new Set(actions.flatMap((a) => (a.kind === kind && 'unit' in a ? [a.unit] : [])))
-    return units.size === 0 ? [] : [{ verb: [kind], units: [...units] }]
+    return units.size === 0 ? [] : [{ verb: kind, units: [...units] }]
   })
 }
 
-async function systemctl(args: readonly string[]): Promise<void> {
-  const argv = ['systemctl', '--quiet', '--no-ask-password', ...args]
-  const result = await run(argv, { deadlineMs: SYSTEMCTL_DEADLINE_MS })
+function systemctl(verb: string, units: readonly string[] = []): Promise<void> {
   // reset-failed of a unit that was unloaded meanwhile: there is nothing left to reset.
-  if (args[0] === 'reset-failed' && /not loaded/.test(result.stderr)) return
-  if (result.code !== 0) {
-    const next = `systemctl status ${args.slice(args.indexOf('--') + 1).join(' ')}`
-    throw new NetvmError(describe(result, SYSTEMCTL_DEADLINE_MS), { next })
-  }
+  const fine = verb === 'reset-failed' ? { fine: /not loaded/ } : {}
+  const next = ['systemctl status', ...units].join(' ')
+  return systemctlOk([verb], units, { deadlineMs: SYSTEMCTL_DEADLINE_MS, next, ...fine })
 }

@@ -34,7 +34,7 @@ export function decideDrift(o: Observation): Finding[] {
 function missingUnit(m: Observation['missingUnitFiles'][number]): Finding {
   const base = { scope: 'fleet', code: 'unit-file-missing', says: `the unit file ${m.name} is missing` }
   if (m.copy === undefined) {
-    return { ...base, actions: [], did: '', next: 'run scripts/install of the release again' }
+    return { ...base, actions: [], did: '', next: 'scripts/install' }
   }
   const write: Action = { kind: 'write-file', path: m.name, text: m.copy }
   return { ...base, actions: [write, { kind: 'reload' }], did: 'put back' }

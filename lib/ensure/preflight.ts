@@ -2,7 +2,7 @@ import { accessSync, constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fromOs, NetvmError } from '../errors.ts'
 import { nearest } from '../os-error.ts'
-import { askSystemd } from '../systemd.ts'
+import { askSystemd } from '../systemctl.ts'
 import type { EnsureContext } from './observe.ts'
 
 /** Free blocks that the files of one node need at most: a dozen of one block each, and their directories. */

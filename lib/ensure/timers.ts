@@ -38,8 +38,8 @@ export function timerFinding(
     did: verbs.includes('enable') ? 'enabled and armed' : 'armed again',
   })
   if (look === undefined || look.load === 'not-found') {
-    const next = 'run scripts/install of the release again'
-    return { ...finding('timer-missing', 'has no unit file', []), next }
+    const next = 'scripts/install'
+    return { ...finding('timer-missing', 'has no unit file; install the release again', []), next }
   }
   if (look.load === 'masked' || look.file.startsWith('masked')) {
     // Somebody's decision, and a louder one than "disabled": reported, never undone.
@@ -110,10 +110,10 @@ export function serviceFinding(
     return {
       scope,
       code: 'service-missing',
-      says: `${unit} has no unit file`,
+      says: `${unit} has no unit file; install the release again`,
       actions: [],
       did: '',
-      next: 'run scripts/install of the release again',
+      next: 'scripts/install',
     }
   }
   if (look.load === 'masked') {

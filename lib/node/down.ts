@@ -3,8 +3,8 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { dropIn } from '../ensure/settings.ts'
-import { ConfigError, NetvmError, UsageError } from '../errors.ts'
-import { describe, run } from '../exec.ts'
+import { ConfigError, UsageError } from '../errors.ts'
+import { run } from '../exec.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { withLock } from '../lock.ts'
 import { assertNodeName, deriveNames } from '../names.ts'
@@ -12,7 +12,8 @@ import { shellWord } from '../os-error.ts'
 import { nodeEnvPath, type Paths, profileDir } from '../paths.ts'
 import { profileLeftovers } from '../proc.ts'
 import { findNode, isLocal, readRegistry, setCell } from '../registry.ts'
-import { askSystemd, daemonReload } from '../systemd.ts'
+import { askSystemd, systemctlOk } from '../systemctl.ts'
+import { daemonReload } from '../systemd.ts'
 import type { Node, Supervisor } from '../types.ts'
 import { networkOf } from './netns-command.ts'
 import type { NetworkWant } from './netns-plan.ts'
@@ -208,11 +209,8 @@ async function states(units: readonly string[]): Promise<[string, string][]> {
   return units.map((unit) => [unit, shown[unit]?.ActiveState ?? 'inactive'])
 }
 
-async function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
-  const result = await run(['systemctl', '--quiet', '--no-ask-password', ...verb, '--', ...units], {
-    deadlineMs: JOB_MS,
-  })
+function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
   // "not loaded" is what we want of a unit that is to be gone.
-  if (result.code === 0 || tolerant || /not loaded|does not exist/.test(result.stderr)) return
-  throw new NetvmError(describe(result, JOB_MS), { next: `systemctl status ${units[0]}` })
+  const fine = tolerant ? /^/ : /not loaded|does not exist/
+  return systemctlOk(verb, units, { deadlineMs: JOB_MS, fine, next: `systemctl status ${units[0]}` })
 }

@@ -4,7 +4,6 @@ import { ensure } from '../ensure/ensure.ts'
 import { rowLeft } from '../ensure/preflight.ts'
 import { assertRow, type RowOptions } from '../ensure/row.ts'
 import { NetvmError } from '../errors.ts'
-import { describe, run } from '../exec.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { listenersIn } from '../listener.ts'
 import { withLock } from '../lock.ts'
@@ -12,7 +11,7 @@ import { assertNodeName } from '../names.ts'
 import { lookNetns } from '../netns.ts'
 import type { Paths } from '../paths.ts'
 import { readArgv } from '../proc.ts'
-import { askSystemd } from '../systemd.ts'
+import { askSystemd, systemctlOk } from '../systemctl.ts'
 import { readTunnelConf } from '../tunnel/conf-file.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
 import type { Node } from '../types.ts'
@@ -172,11 +171,7 @@ function states(units: readonly string[]) {
   return askSystemd(units, ['ActiveState'])
 }
 
-async function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
-  if (units.length === 0) return
-  const argv = ['systemctl', '--quiet', '--no-ask-password', ...verb, '--', ...units]
-  const result = await run(argv, { deadlineMs: JOB_MS })
-  if (result.code === 0 || tolerant) return
+function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
   const next = `journalctl -u ${units[0]} -n 30`
-  throw new NetvmError(describe(result, JOB_MS), { exitCode: EXIT.UNHEALTHY, next })
+  return systemctlOk(verb, units, { deadlineMs: JOB_MS, next, ...(tolerant && { fine: /^/ }) })
 }

@@ -1,28 +1,13 @@
 import type { Style } from '../cli.ts'
+import { MARKS, paintState } from '../marks.ts'
 import type { MarkState } from '../types.ts'
 import type { Topology } from './types.ts'
-
-const MARKS: Readonly<Record<MarkState, string>> = {
-  ok: '✓',
-  fail: '✗',
-  unknown: '?',
-  'not-checked': '·',
-  'not-configured': '-',
-  paused: '‖',
-}
 
 /** The fleet for people: a line of marks per node, then what is wrong with it, then what does not belong. */
 export function printTopology(t: Topology, style: Style): string[] {
   const width = Math.max(4, ...t.nodes.map((n) => n.node.length))
   const lines = [`${t.host}: ${t.nodes.length} active node${t.nodes.length === 1 ? '' : 's'}`]
-  const paint = (state: MarkState, text: string) =>
-    state === 'ok'
-      ? style.green(text)
-      : state === 'fail'
-        ? style.red(text)
-        : state === 'unknown'
-          ? style.yellow(text)
-          : style.dim(text)
+  const paint = (state: MarkState, text: string) => paintState(style, state, text)
   for (const node of t.nodes) {
     const parts = node.parts.map((m) => paint(m.state, `${m.part} ${MARKS[m.state]}`)).join('  ')
     const relay = node.parts.find((m) => m.part === 'relay')?.note ?? ''

@@ -1,17 +1,9 @@
 import type { Style } from '../../cli.ts'
+import { MARKS, paintState } from '../../marks.ts'
 import { refusedLine } from '../../refused.ts'
 import type { MarkState } from '../../types.ts'
 import type { NodeResult, RunResult } from './run.ts'
 import type { RelayAction } from './types.ts'
-
-const MARKS: Readonly<Record<MarkState, string>> = {
-  ok: '✓',
-  fail: '✗',
-  unknown: '?',
-  'not-checked': '·',
-  'not-configured': '-',
-  paused: '‖',
-}
 
 /** What a planned action would do, for a dry run. */
 export function describeAction(node: string, action: RelayAction): string {
@@ -23,14 +15,7 @@ export function describeAction(node: string, action: RelayAction): string {
 /** The path of each node as far as this supervisor sees it, a mark per layer, and what to do next. */
 export function printText(run: RunResult, dryRun: boolean, style: Style): string[] {
   const width = Math.max(0, ...run.results.map((r) => r.node.length))
-  const paint = (state: MarkState, text: string) =>
-    state === 'ok'
-      ? style.green(text)
-      : state === 'fail'
-        ? style.red(text)
-        : state === 'unknown'
-          ? style.yellow(text)
-          : style.dim(text)
+  const paint = (state: MarkState, text: string) => paintState(style, state, text)
   const lines = run.results.flatMap((r) => nodeLines(r, width, dryRun, paint))
   lines.push(...run.refused.map((e) => style.yellow(refusedLine(run.registry, e))))
   if (run.results.length === 0) lines.push('no active row for this host')

@@ -1,48 +1,20 @@
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ifNames } from '../../../lib/names.ts'
 import { cadence, ok, sh, writeUnit } from '../../../tests/lab/harness.ts'
 import { inShell, makeUser } from '../../../tests/lab/truth-shells.ts'
 import { judge } from './stats.ts'
 import { wall } from './status-wall.ts'
+import { makeWideFleet, rows } from './wide-fleet.ts'
 
 // 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
 const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
-const rows = Array.from({ length: 200 }, (_, i) => ({
-  name: `b${i + 10}`,
-  octet: i + 10,
-  port: 20_010 + i,
-  gw: `10.201.${i + 10}.1`,
-  peer: `10.201.${i + 10}.2`,
-}))
 const STATUS = ['box', 'fleet', 'status', '--json']
 const LIMIT_MS = 3000
 
 function setUp(): void {
   ok(['systemctl', 'stop', 'cdp-relay-watchdog.timer', 'agent-health.timer'])
-  const host = rows.flatMap((row) => {
-    const { veth, vpeer } = ifNames(row.name)
-    return [
-      `netns add warp-${row.name}`,
-      `link add ${veth} type veth peer name ${vpeer} netns warp-${row.name}`,
-      `addr add ${row.gw}/30 dev ${veth}`,
-      `link set ${veth} up`,
-    ]
-  })
-  ok(['ip', '-batch', '-'], { input: `${host.join('\n')}\n`, deadlineMs: 120_000 })
-  for (const row of rows) {
-    const { vpeer } = ifNames(row.name)
-    const inside = ['link set lo up', `addr add ${row.peer}/30 dev ${vpeer}`, `link set ${vpeer} up`]
-    ok(['ip', '-n', `warp-${row.name}`, '-batch', '-'], { input: `${inside.join('\n')}\n` })
-  }
-  const cells = rows.map(
-    (r) =>
-      `| ${r.name} | bench | warp-${r.name} | ${r.port} | ${r.gw} | ${r.peer} | 127.0.0.1:${r.port} | active |`,
-  )
-  const head =
-    '| Node | Agent | Netns | CDP Port | Veth IP (host) | Peer IP (netns) | Relay Target | Status |'
-  writeFileSync('/etc/netvm/NODES.md', `${head}\n|${'---|'.repeat(8)}\n${cells.join('\n')}\n`)
+  makeWideFleet()
 }
 
 /** Units of the fleet's names that do nothing, started: systemd has a thousand of them to tell about. */

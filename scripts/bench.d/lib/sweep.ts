@@ -1,19 +1,15 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ifNames } from '../../../lib/names.ts'
 import { logText, ok, receipt, sh, writeUnit } from '../../../tests/lab/harness.ts'
 import { judge, median } from './stats.ts'
+import { makeWideFleet, rows } from './wide-fleet.ts'
 
 // 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
 
 const NODES = 200
 const PORT = 20_000
 const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
-const rows = Array.from({ length: NODES }, (_, i) => {
-  const octet = i + 10
-  return { name: `b${octet}`, octet, port: PORT + octet, gw: `10.201.${octet}.1`, peer: `10.201.${octet}.2` }
-})
 type Row = (typeof rows)[number]
 
 interface Cost {
@@ -39,28 +35,7 @@ function cost(...argv: string[]): Cost {
 
 function setUp(): void {
   ok(['systemctl', 'stop', 'cdp-relay-watchdog.timer', 'agent-health.timer'])
-  const host: string[] = []
-  for (const row of rows) {
-    const { veth, vpeer } = ifNames(row.name)
-    host.push(
-      `netns add warp-${row.name}`,
-      `link add ${veth} type veth peer name ${vpeer} netns warp-${row.name}`,
-    )
-    host.push(`addr add ${row.gw}/30 dev ${veth}`, `link set ${veth} up`)
-  }
-  ok(['ip', '-batch', '-'], { input: `${host.join('\n')}\n`, deadlineMs: 120_000 })
-  for (const row of rows) {
-    const { vpeer } = ifNames(row.name)
-    const inside = ['link set lo up', `addr add ${row.peer}/30 dev ${vpeer}`, `link set ${vpeer} up`]
-    ok(['ip', '-n', `warp-${row.name}`, '-batch', '-'], { input: `${inside.join('\n')}\n` })
-  }
-  const cells = rows.map(
-    (r) =>
-      `| ${r.name} | bench | warp-${r.name} | ${r.port} | ${r.gw} | ${r.peer} | 127.0.0.1:${r.port} | active |`,
-  )
-  const head =
-    '| Node | Agent | Netns | CDP Port | Veth IP (host) | Peer IP (netns) | Relay Target | Status |'
-  writeFileSync('/etc/netvm/NODES.md', `${head}\n|${'---|'.repeat(8)}\n${cells.join('\n')}\n`)
+  makeWideFleet()
 }
 
 interface StandIn {

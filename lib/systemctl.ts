@@ -1,0 +1,47 @@
+import { NetvmError } from './errors.ts'
+import { describe, run } from './exec.ts'
+import { EXIT } from './exit-codes.ts'
+import { installCommand } from './os-error.ts'
+import { MISSING, show, type UnitShow } from './systemd.ts'
+
+// systemd for programs that a person runs: what fails ends them, with the command to run next.
+
+/**
+ * `show` for those who cannot go on without an answer.
+ * @throws NetvmError (2): what was not seen is not acted on
+ */
+export async function askSystemd(
+  units: readonly string[],
+  props: readonly string[],
+): Promise<Record<string, UnitShow>> {
+  const shown = await show(units, props)
+  if (shown.seen) return shown.value
+  const next = shown.why === MISSING ? installCommand('systemctl') : 'systemctl status'
+  throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN, next })
+}
+
+export interface MustOptions {
+  readonly deadlineMs: number
+  /** What systemctl says on stderr when the units are already as they should be. */
+  readonly fine?: RegExp
+  /** The command to run when it fails. */
+  readonly next: string
+}
+
+/**
+ * Runs systemctl on units, for those who cannot go on when it fails; without units nothing is run.
+ * @param verb the verb and its options: `['disable']`, `['start', '--no-block']`
+ * @throws NetvmError with what systemctl said
+ */
+export async function systemctlOk(
+  verb: readonly string[],
+  units: readonly string[],
+  { deadlineMs, fine, next }: MustOptions,
+): Promise<void> {
+  if (units.length === 0 && verb[0] !== 'daemon-reload') return
+  const names = units.length === 0 ? [] : ['--', ...units]
+  const result = await run(['systemctl', '--quiet', '--no-ask-password', ...verb, ...names], { deadlineMs })
+  if (result.code === 0 || fine?.test(result.stderr)) return
+  const how = result.missing ? { exitCode: EXIT.UNKNOWN, next: installCommand('systemctl') } : { next }
+  throw new NetvmError(describe(result, deadlineMs), how)
+}

@@ -1,0 +1,38 @@
+import { writeFileSync } from 'node:fs'
+import { ifNames } from '../../../lib/names.ts'
+import { ok } from '../../../tests/lab/harness.ts'
+
+/** As many nodes as the measurements of a whole fleet are made with; each octet has one. */
+const NODES = 200
+const PORT = 20_000
+
+export const rows = Array.from({ length: NODES }, (_, i) => {
+  const octet = i + 10
+  return { name: `b${octet}`, octet, port: PORT + octet, gw: `10.201.${octet}.1`, peer: `10.201.${octet}.2` }
+})
+
+/** Makes a namespace and a veth pair for every row, and writes the registry that has them. In the lab only. */
+export function makeWideFleet(): void {
+  const host = rows.flatMap((row) => {
+    const { veth, vpeer } = ifNames(row.name)
+    return [
+      `netns add warp-${row.name}`,
+      `link add ${veth} type veth peer name ${vpeer} netns warp-${row.name}`,
+      `addr add ${row.gw}/30 dev ${veth}`,
+      `link set ${veth} up`,
+    ]
+  })
+  ok(['ip', '-batch', '-'], { input: `${host.join('\n')}\n`, deadlineMs: 120_000 })
+  for (const row of rows) {
+    const { vpeer } = ifNames(row.name)
+    const inside = ['link set lo up', `addr add ${row.peer}/30 dev ${vpeer}`, `link set ${vpeer} up`]
+    ok(['ip', '-n', `warp-${row.name}`, '-batch', '-'], { input: `${inside.join('\n')}\n` })
+  }
+  const cells = rows.map(
+    (r) =>
+      `| ${r.name} | bench | warp-${r.name} | ${r.port} | ${r.gw} | ${r.peer} | 127.0.0.1:${r.port} | active |`,
+  )
+  const head =
+    '| Node | Agent | Netns | CDP Port | Veth IP (host) | Peer IP (netns) | Relay Target | Status |'
+  writeFileSync('/etc/netvm/NODES.md', `${head}\n|${'---|'.repeat(8)}\n${cells.join('\n')}\n`)
+}
