@@ -165,18 +165,11 @@ check(
 
 /** What every program reads. A name alone is enough for some, and a queue that is there goes on being used. */
 const READS_FILES = WHOLE.filter(([p = '']) => !/^netvm-(names|netns|tunnel)$/.test(p))
-/** Under a timer these page what stops the whole host from being supervised. */
-const PAGES = /^(agent-health|cdp-relay-watchdog)$/
 for (const argv of READS_FILES) {
   const registry = (root: Root) => join(root.dir, 'etc/netvm/NODES.md')
   const config = (root: Root, text: string) => root.write('etc/netvm/netvm.env', text)
   const bad = (name: string, names: RegExp, before: (root: Root) => void) =>
-    check(
-      name,
-      argv,
-      { code: 78, names },
-      { before, ...(PAGES.test(argv[0] ?? '') && { leaves: /^(run|var)/ }) },
-    )
+    check(name, argv, { code: 78, names }, { before })
   bad('no registry', /no registry at .*NODES\.md/, (r) => rmSync(registry(r)))
   bad('a registry without a table', /NODES\.md: no table/, (r) => writeFileSync(registry(r), 'x'))
   bad('an unknown key in the configuration', /netvm\.env: line 1: unknown key NETVM_X/, (r) =>

@@ -30,12 +30,17 @@ export async function relayWatchdogCommand(p: Paths, argv: readonly string[]): P
     nodes: flags.nodes,
     dryRun: flags.dryRun,
     lockWaitMs: person ? MANUAL_LOCK_WAIT_MS : 0,
+    byHand: person,
     ...(person ? { onWait: (message: string) => console.error(message) } : {}),
+    ...(person && !flags.json ? { onStart: () => context(p) } : {}),
   }
-  if (person && !flags.json) console.log(await (await import('./context.ts')).contextLine(p))
   const run = await runRelayWatchdog(p, options)
   if (flags.json || flags.dryRun || person) await print(run, flags)
   return run.exit
+}
+
+async function context(p: Paths): Promise<void> {
+  console.log(await (await import('./context.ts')).contextLine(p))
 }
 
 async function print(run: RunResult, flags: Flags): Promise<void> {

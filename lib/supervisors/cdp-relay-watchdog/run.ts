@@ -43,6 +43,10 @@ export interface RunOptions {
   /** A person waits for a lock; a timer does not. */
   readonly lockWaitMs: number
   readonly onWait?: (message: string) => void
+  /** A person sees a fault of the configuration where it was typed: nobody is paged for it. Default false. */
+  readonly byHand?: boolean
+  /** Called once when the run knows its nodes: what was typed wrong is answered with its one line and no more. */
+  readonly onStart?: () => Promise<void>
 }
 
 export interface NodeResult {
@@ -105,11 +109,12 @@ export async function runRelayWatchdog(p: Paths, options: RunOptions): Promise<R
     config = loadConfig(p)
     registry = readRegistry(p, config)
   } catch (err) {
-    if (!options.dryRun) pageConfigFault(p, log, err)
+    if (!options.dryRun && options.byHand !== true) pageConfigFault(p, log, err)
     throw err
   }
   const at = now(p)
   const nodes = localNodes(registry, options.nodes, hostname(), 'its relay is not watched here')
+  await options.onStart?.()
   if (!options.dryRun) {
     pageConfigWell({ p, config, now: at, log })
     if (options.nodes.length === 0) tellRefused(p, SUPERVISOR, log, registry, at, DUE_MS)
