@@ -1,7 +1,7 @@
 // What each executable does while its code cache is made: on stand-ins in a temporary folder, with no effect on this
 // machine. Only the code that runs here is in the cache; the rest is compiled when it is needed.
 'use strict'
-const { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } = require('node:fs')
+const { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } = require('node:fs')
 const { tmpdir } = require('node:os')
 const { dirname, join } = require('node:path')
 
@@ -15,7 +15,7 @@ exports.rehearsals = (name) => {
   return name === 'chromebox-watchdog' ? ticks() : [HELP]
 }
 
-/** A tick of a healthy node, and one that finds its browser dead and brings it back. */
+/** Ticks of a healthy node with a tunnel, and one that finds its browser dead and brings it back. */
 function ticks() {
   const root = mkdtempSync(join(tmpdir(), 'netvm-rehearsal-'))
   process.on('exit', () => rmSync(root, { recursive: true, force: true }))
@@ -36,7 +36,8 @@ function ticks() {
   const cells = ['muse', 'a', 'warp-muse', PORT, '10.201.35.1', '10.201.35.2', `127.0.0.1:${PORT}`, 'active']
   const rows = [[...columns, 'Chat Title'], [...columns, ''].map(() => '---'), [...cells, 'Muse']]
   write('etc/netvm/NODES.md', rows.map((row) => `| ${row.join(' | ')} |\n`).join(''))
-  write('etc/netvm/netvm.env', 'NETVM_CONFIRM_DELAY=0\n')
+  write('etc/netvm/netvm.env', 'NETVM_CONFIRM_DELAY=0\nNETVM_EGRESS_URLS=http://chat/\n')
+  write('etc/netvm/wireguard/muse.conf', '')
   write('run/netvm/boot-id', 'rehearsal\n')
   write('proc/uptime', '1000.00 0.00\n')
   write('proc/1/stat', stat(1, 'systemd', 1))
@@ -48,7 +49,7 @@ function ticks() {
   write('version', JSON.stringify({ Browser: 'Chrome/1', webSocketDebuggerUrl: 'ws://127.0.0.1/devtools/browser/1' }))
   write('list', JSON.stringify(page))
   // Answers as `ip netns exec … curl …` does: bodies on the descriptors, a report on stdout.
-  program('ip', `cat '${root}/version' >&3; cat '${root}/list' >&4; printf '0 0 200 0.001 \\n1 0 200 0.001 \\n'`)
+  program('ip', `cat '${root}/version' >&3; cat '${root}/list' >&4; printf '%s 0 200 0.001 \\n' 0 1 2`)
   program('logger', 'cat > /dev/null')
   program(
     'systemctl',
@@ -67,22 +68,9 @@ esac`,
   }
   const receipt = () => JSON.parse(readFileSync(join(root, 'run/netvm/receipts/chromebox-watchdog/muse.json'), 'utf8'))
   const healthy = () => (receipt().verdict.state === 'healthy' ? undefined : receipt().verdict.reason)
-  return [
-    {
-      argv: ['muse'],
-      env,
-      exit: 0,
-      check: () => {
-        const problem = healthy()
-        require('node:fs').renameSync(join(root, `proc/${PID}`), join(root, 'dead'))
-        return problem
-      },
-    },
-    {
-      argv: ['muse'],
-      env,
-      exit: 0,
-      check: () => (receipt().actions[0]?.helped ? healthy() : JSON.stringify(receipt().verdict)),
-    },
-  ]
+  const tick = (check) => ({ argv: ['muse'], env, exit: 0, check })
+  const kill = () => renameSync(join(root, `proc/${PID}`), join(root, 'dead'))
+  const broughtBack = () => (receipt().actions[0]?.helped ? healthy() : JSON.stringify(receipt().verdict))
+  // The second reads what the first left behind, as every tick of a real host does.
+  return [tick(healthy), tick(() => healthy() ?? kill()), tick(broughtBack)]
 }
