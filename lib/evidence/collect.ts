@@ -14,7 +14,8 @@ import { ownIdMap, Trust } from './owner.ts'
 import { hostNamespaces, trustedReceipt } from './receipts.ts'
 import { judgeSight, lookAtShell, type Sight } from './sight.ts'
 import { SUPERVISORS } from './statements.ts'
-import type { NodeFacts, NodeVerdict, PauseFact } from './types.ts'
+import { lookAtTunnel } from './tunnel.ts'
+import type { NodeFacts, NodeVerdict } from './types.ts'
 import { lookAtUnits } from './units.ts'
 
 /** systemctl answers in some 15 ms; one that does not is a bus in trouble, and status must not hang on it. */
@@ -67,11 +68,11 @@ export async function collect(
   const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs)
   const logs = lookAtLogs(p, trust)
   const pauses = new Map(names.map((name) => [name, trustedPause(p, trust, name, at)]))
+  const tunnels = new Map(names.map((name) => [name, lookAtTunnel(p, trust, name, at)]))
   const memory = new Map(names.map((name) => [name, readMemory(p, trust, name, at, config)]))
   const [units, live] = await Promise.all([unitsAsked, liveAsked])
   const missing = { seen: false as const, why: 'not looked' }
   let judged = nodes.map((node): Judged => {
-    const intent = pauses.get(node.name)
     const facts: NodeFacts = {
       node: node.name,
       retired: node.status === 'retired',
@@ -81,7 +82,8 @@ export async function collect(
       receipts:
         receipts.get(node.name) ?? (Object.fromEntries(SUPERVISORS.map((s) => [s, missing])) as never),
       logs: logs(node.name),
-      ...(intent === undefined ? {} : { intent }),
+      tunnel: tunnels.get(node.name) ?? missing,
+      ...pauses.get(node.name),
       held: memory.get(node.name)?.held ?? missing,
       memos: memory.get(node.name)?.memos ?? [],
     }
@@ -133,19 +135,27 @@ function list(dir: string): string[] {
   }
 }
 
-/** The pause in force, read without touching the record (the supervisors repair a corrupt one). */
-function trustedPause(p: Paths, trust: Trust, node: string, at: Now): PauseFact | undefined {
+/** The pause on record, read without touching it (the supervisors repair a corrupt one). */
+function trustedPause(
+  p: Paths,
+  trust: Trust,
+  node: string,
+  at: Now,
+): Pick<NodeFacts, 'intent' | 'pausedBootMs'> {
   const raw = trust.read(intentPath(p, node))
-  if (!raw.seen || raw.value === undefined) return undefined
+  if (!raw.seen || raw.value === undefined) return {}
   try {
     const i = JSON.parse(raw.value) as Intent
-    if (i.kind !== 'pause' || i.node !== node || !isPaused(i, at)) return undefined
-    return {
-      by: clean(String(i.by), 80),
-      reason: clean(String(i.reason)),
-      untilWallMs: Number(i.untilWallMs),
-    }
+    if (i.kind !== 'pause' || i.node !== node) return {}
+    const same = i.since.bootId === at.bootId
+    const from = same ? i.since.bootMs : 0
+    const until = same && i.untilBootMs !== undefined ? i.untilBootMs : at.bootMs + i.untilWallMs - at.wallMs
+    const pausedBootMs = { from: Number(from), until: Number(until) }
+    if (!isPaused(i, at)) return { pausedBootMs }
+    const untilWallMs = Number(i.untilWallMs)
+    const intent = { by: clean(String(i.by), 80), reason: clean(String(i.reason)), untilWallMs }
+    return { intent, pausedBootMs }
   } catch {
-    return undefined
+    return {}
   }
 }

@@ -1,82 +1,7 @@
 import type { Layer, Look } from '../types.ts'
-import { liveMarks } from './live-marks.ts'
-import { type Heard, hear, type Statement } from './statements.ts'
+import { type Heard, hear, type Statement, tunnelOf } from './statements.ts'
 import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Word } from './types.ts'
-
-/** The path of a node as the status shows it; `registry` is where the node's name comes from. */
-export const PATH: readonly Layer[] = ['netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api']
-
-const nothing = (layer: Layer, note = ''): LayerKnowledge => ({
-  layer,
-  state: 'unknown',
-  source: 'none',
-  ageMs: 0,
-  note,
-})
-
-const markOf = (
-  layer: Layer,
-  m: { state: LayerKnowledge['state']; note: string },
-  s: Statement,
-  now: number,
-) => ({
-  layer,
-  ...m,
-  source: s.source,
-  ageMs: Math.max(0, now - s.atBootMs),
-})
-
-/** Per layer the newest statement, oldest statements first. */
-function remembered(facts: NodeFacts, heard: Heard): Map<Layer, LayerKnowledge> {
-  const know = new Map<Layer, LayerKnowledge>()
-  let netnsBlamedBy: Statement['supervisor'] | undefined
-  for (const s of heard.statements)
-    for (const [layer, m] of s.marks) {
-      if (layer === 'netns') {
-        // Each supervisor looks at one half of this layer (the namespace; the veth), so one's "ok" does
-        // not refute the other's "fail".
-        if (m.state !== 'fail' && netnsBlamedBy !== undefined && netnsBlamedBy !== s.supervisor) continue
-        netnsBlamedBy = m.state === 'fail' ? s.supervisor : undefined
-      }
-      know.set(layer, markOf(layer, m, s, facts.now.bootMs))
-    }
-  return know
-}
-
-/** Per layer: what is seen live wins, then systemd's word about the unit as it is now, then the newest statement. */
-function weigh(facts: NodeFacts, heard: Heard): LayerKnowledge[] {
-  const know = remembered(facts, heard)
-  const seen = liveMarks(facts.live)
-  const answers = seen.some((m) => m.layer === 'cdp' && m.state === 'ok')
-  if (facts.units.seen) {
-    const u = facts.units.value
-    for (const [layer, unit] of [
-      ['netns', u.netns],
-      ['process', u.browser],
-      ['relay', u.relay],
-    ] as const)
-      if (!unit.active && !unit.changing)
-        know.set(layer, { layer, state: 'fail', source: 'unit', ageMs: 0, note: `unit ${unit.text}` })
-      else if (unit.active && know.get(layer)?.state !== 'fail' && layer !== 'netns')
-        know.set(layer, { layer, state: 'ok', source: 'unit', ageMs: 0, note: '' })
-  }
-  for (const m of seen) {
-    const old = know.get(m.layer)
-    if (m.state === 'ok' && old?.state === 'fail') {
-      // The host's end of the veth is half of the netns layer: alone it does not refute what a run found.
-      if (m.layer === 'netns' && old.source !== 'unit' && !answers) continue
-      // An answer while our socket is down is somebody else's.
-      if (m.layer === 'relay' && old.source === 'unit') {
-        know.set('relay', { ...old, note: `something that is not the relay answers (${old.note})` })
-        continue
-      }
-    }
-    know.set(m.layer, { ...m, source: 'live', ageMs: 0 })
-  }
-  if (answers && !facts.live.process.seen)
-    know.set('process', { layer: 'process', state: 'ok', source: 'live', ageMs: 0, note: 'answers over CDP' })
-  return PATH.map((layer) => know.get(layer) ?? nothing(layer))
-}
+import { nothing, weigh } from './weigh.ts'
 
 function notesOf(facts: NodeFacts): string[] {
   const notes: string[] = [...facts.memos]
@@ -106,6 +31,8 @@ function lacking(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge
   }
   for (const layer of ['netns', 'egress', 'process', 'cdp', 'relay'] as const) {
     const k = layers.find((l) => l.layer === layer)
+    // Well as a whole, and only whether there is a tunnel is not known: either way the node is up.
+    if (layer === 'egress' && core.tunnelNotTold && tunnelOf(facts) === undefined) continue
     if (k?.state !== 'ok' && k?.state !== 'absent') return `${layer} not known`
   }
   // The restart of a browser voids what was said of it before, whoever said it.

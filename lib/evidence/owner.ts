@@ -93,6 +93,20 @@ export class Trust {
     }
   }
 
+  /**
+   * When a file was last changed, in wall milliseconds; undefined when its directory is there and it is not. Not
+   * seen: no permission, no such directory, or one that is not surely root's. The file itself is not opened.
+   */
+  changed(path: string): Look<number | undefined> {
+    const dir = this.directory(path.slice(0, path.lastIndexOf('/')))
+    if (dir !== undefined) return { seen: false, why: dir }
+    try {
+      return { seen: true, value: lstatSync(path).ctimeMs }
+    } catch (err) {
+      return errno(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errno(err) }
+    }
+  }
+
   private open(path: string): Look<{ fd: number; size: number } | undefined> {
     const dir = this.directory(path.slice(0, path.lastIndexOf('/')))
     if (dir === 'ENOENT') return { seen: true, value: undefined }

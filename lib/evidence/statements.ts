@@ -1,5 +1,5 @@
 import type { Layer, MarkState, Receipt, Supervisor } from '../types.ts'
-import type { FactState, JournalRun, LogLine, NodeFacts, Source } from './types.ts'
+import type { FactState, JournalRun, LogLine, NodeFacts, Source, TunnelFact } from './types.ts'
 
 /**
  * One thing said about a node at one time by a source that may be believed. `failedSomewhere`: the
@@ -13,6 +13,8 @@ export interface Statement {
   readonly failedSomewhere: boolean
   /** The run as a whole was healthy. */
   readonly healthy: boolean
+  /** A run that ended well, of which nobody can say whether it found a tunnel or none to be looked at. */
+  readonly tunnelNotTold?: true
 }
 
 export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
@@ -54,7 +56,7 @@ const TEXT_LAYER: readonly [RegExp, Layer][] = [
   [/CDP unreachable|browser down behind/i, 'cdp'],
   [/chat page|target list/i, 'page'],
   [/squatt|relay (down|missing|unreachable)/i, 'relay'],
-  [/api (timeout|http)|renderer not responding|still down after restart|circuit/i, 'api'],
+  [/api (timeout|http|unreachable)|renderer not responding|still down after restart|circuit/i, 'api'],
   [/netns-fault/i, 'netns'],
   [/tunnel[- ](restart|fault)|uplink-fault/i, 'egress'],
   [/browser-fault|HELD DOWN|relaunch FAILED|skip kill/i, 'process'],
@@ -116,12 +118,32 @@ function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
   }
 }
 
-function vouch(s: Supervisor, source: Source, at: number, browserSince: number | undefined): Statement {
+/** The best that is known of the tunnel: its file now, else what systemd found when it last started the tunnel. Pure. */
+export function tunnelOf(facts: Pick<NodeFacts, 'tunnel' | 'units'>): TunnelFact | undefined {
+  if (facts.tunnel.seen) return facts.tunnel.value
+  return facts.units.seen ? facts.units.value.tunnel : undefined
+}
+
+/** A run that ended well and left nothing but that. Undefined when it may have ended so for another reason. */
+function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Statement | undefined {
+  // A paused node is looked at, and no finding makes the run fail.
+  const pause = facts.pausedBootMs
+  if (pause !== undefined && at >= pause.from && at <= pause.until + SAME_RUN_MS) return undefined
+  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
   const marks = new Map<Layer, { state: FactState; note: string }>()
   for (const layer of VOUCHED[s])
     if (!(OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince))
       marks.set(layer, { state: 'ok', note: '' })
-  return { source, supervisor: s, atBootMs: at, marks, failedSomewhere: false, healthy: true }
+  const base = { source, supervisor: s, atBootMs: at, failedSomewhere: false, healthy: true }
+  if (!marks.has('egress')) return { ...base, marks }
+  // A run over a node without a tunnel ends as well as one that found the tunnel working.
+  const tunnel = tunnelOf(facts)
+  if (tunnel?.configured === false) marks.set('egress', { state: 'absent', note: 'not configured' })
+  else if (tunnel === undefined || at - SAME_RUN_MS < tunnel.sinceBootMs) {
+    marks.set('egress', { state: 'unknown', note: 'the last run does not say whether there is a tunnel' })
+    return { ...base, marks, tunnelNotTold: true }
+  }
+  return { ...base, marks }
 }
 
 function failure(s: Supervisor, source: Source, at: number, text: string): Statement {
@@ -132,8 +154,8 @@ function failure(s: Supervisor, source: Source, at: number, text: string): State
   return { source, supervisor: s, atBootMs: at, marks, failedSomewhere, healthy: false }
 }
 
-function fromJournal(run: JournalRun, browserSince: number | undefined): Statement | undefined {
-  if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, browserSince)
+function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
+  if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, facts)
   if (run.outcome === 'locked') return undefined
   // A fleet-wide run fails for any of its nodes: without a line about this one it says nothing of it.
   if (run.failure === undefined && run.supervisor !== 'chromebox-watchdog') return undefined
@@ -155,14 +177,14 @@ function fromLog(line: LogLine, facts: NodeFacts, browserSince: number | undefin
 }
 
 /** The run records of systemd that no receipt tells more about. */
-function fromUnits(facts: NodeFacts, receipts: readonly Statement[], browserSince?: number): Statement[] {
+function fromUnits(facts: NodeFacts, receipts: readonly Statement[]): (Statement | undefined)[] {
   if (!facts.units.seen) return []
-  const out: Statement[] = []
+  const out: (Statement | undefined)[] = []
   for (const s of SUPERVISORS) {
     const run = facts.units.value.runs[s]
     if (!run.ended) continue
     if (receipts.some((r) => r.supervisor === s && r.atBootMs >= run.exitBootMs - SAME_RUN_MS)) continue
-    if (run.status === 0 && run.result === 'success') out.push(vouch(s, 'unit', run.exitBootMs, browserSince))
+    if (run.status === 0 && run.result === 'success') out.push(vouch(s, 'unit', run.exitBootMs, facts))
     else if (run.status === 1 && s === 'chromebox-watchdog')
       out.push(failure(s, 'unit', run.exitBootMs, 'the last run found a fault'))
   }
@@ -190,7 +212,7 @@ export function hear(facts: NodeFacts): Heard {
       else unknowns.push(`receipt of ${s} does not count: ${why}`)
     }
   }
-  const rest: (Statement | undefined)[] = fromUnits(facts, receipts, browserSince)
+  const rest: (Statement | undefined)[] = fromUnits(facts, receipts)
   if (!facts.units.seen) unknowns.push(`units: ${facts.units.why}`)
   if (facts.journal !== undefined) {
     if (!facts.journal.seen) unknowns.push(`journal: ${facts.journal.why}`)
@@ -200,7 +222,7 @@ export function hear(facts: NodeFacts): Heard {
       else if (runs.length === 0) unknowns.push('journal: no recent run in it')
       if (incomplete !== undefined) unknowns.push(`journal: ${incomplete}`)
       for (const run of runs)
-        if (incomplete === undefined || run.outcome === 'failure') rest.push(fromJournal(run, browserSince))
+        if (incomplete === undefined || run.outcome === 'failure') rest.push(fromJournal(run, facts))
     }
   }
   if (!facts.logs.seen) unknowns.push(`logs: ${facts.logs.why}`)

@@ -13,14 +13,26 @@ export interface NodeFacts {
   readonly units: Look<UnitFacts>
   /** Only receipts that root wrote get here; not seen: why (no permission, forged, unreadable). */
   readonly receipts: Readonly<Record<Supervisor, Look<Receipt | undefined>>>
+  /** Not seen without root: the configuration holds a key. */
+  readonly tunnel: Look<TunnelFact>
   /** Runs found in the journal; absent when nobody needed to ask. */
   readonly journal?: Look<JournalFacts>
   readonly logs: Look<LogFacts>
   readonly intent?: PauseFact
+  /** The time of the pause on record, in force or over; within it a run ends well whatever it finds. */
+  readonly pausedBootMs?: { readonly from: number; readonly until: number }
   /** What the watchdog's memory says about a hold; not seen when the file could not be read. */
   readonly held: Look<boolean>
   /** Besides: hold and circuit in words, with their next probe. */
   readonly memos: readonly string[]
+}
+
+/** Whether a node is meant to have a tunnel. */
+export interface TunnelFact {
+  readonly configured: boolean
+  /** Boot milliseconds: so for certain since then. Of a file that is not there: now. */
+  readonly sinceBootMs: number
+  readonly source: 'live' | 'unit'
 }
 
 /** The answer to one GET of `/json/version` on the relay's address. */
@@ -86,6 +98,8 @@ export interface UnitFacts {
   readonly netns: ServiceFact
   readonly browser: ServiceFact
   readonly relay: ServiceFact
+  /** Absent when the tunnel's unit was never started in this boot. */
+  readonly tunnel?: TunnelFact
   readonly timers: Readonly<Record<Supervisor, TimerFact>>
   readonly runs: Readonly<Record<Supervisor, UnitRun>>
 }

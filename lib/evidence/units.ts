@@ -3,6 +3,7 @@ import { ENDED_PROPS, parseTimer, show, TIMER_PROPS, type UnitShow } from '../sy
 import { clean } from '../text.ts'
 import type { Look, Now, Supervisor } from '../types.ts'
 import { SUPERVISORS } from './statements.ts'
+import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 
 /** The unit without its suffix that runs a supervisor for a node; the fleet-wide ones serve all nodes. */
@@ -10,7 +11,7 @@ export function unitOf(s: Supervisor, node: string): string {
   return s === 'chromebox-watchdog' ? `chromebox-watchdog@${node}` : s
 }
 
-const PROPS = [...new Set([...ENDED_PROPS, ...TIMER_PROPS, 'ActiveEnterTimestampMonotonic'])]
+const PROPS = [...new Set([...ENDED_PROPS, ...TIMER_PROPS, ...TUNNEL_PROPS, 'ActiveEnterTimestampMonotonic'])]
 
 const FLEET = ['cdp-relay-watchdog', 'agent-health'].flatMap((u) => [`${u}.service`, `${u}.timer`])
 
@@ -22,6 +23,7 @@ function unitsOf(node: string): string[] {
     `cdp-relay@${node}.socket`,
     `${watchdog}.service`,
     `${watchdog}.timer`,
+    `netvm-tunnel@${node}.service`,
   ]
 }
 
@@ -73,6 +75,7 @@ export function readUnits(all: Record<string, UnitShow>, node: string, sleptMs: 
   const strange = (unit: string) => (at(unit).LoadState ?? 'not-found') === 'not-found'
   if (strange(netns) || strange(browser))
     return { seen: false, why: 'this systemd does not know the units of the node' }
+  const tunnel = readTunnel(at(`netvm-tunnel@${node}.service`), sleptMs)
   const per = <T>(f: (s: Supervisor) => T) =>
     Object.fromEntries(SUPERVISORS.map((s) => [s, f(s)])) as Record<Supervisor, T>
   return {
@@ -81,6 +84,7 @@ export function readUnits(all: Record<string, UnitShow>, node: string, sleptMs: 
       netns: readService(at(netns), sleptMs),
       browser: readService(at(browser), sleptMs),
       relay: readService(at(relay), sleptMs),
+      ...(tunnel === undefined ? {} : { tunnel }),
       timers: per((s) => readTimer(at(`${unitOf(s, node)}.timer`))),
       runs: per((s) => readRun(at(`${unitOf(s, node)}.service`), sleptMs)),
     },
@@ -100,7 +104,13 @@ export function sleptMs(now: Now): number {
  */
 const MANY_NODES = 24
 
-const PATTERNS = ['netvm-netns@*', 'chromebox@*', 'cdp-relay@*.socket', 'chromebox-watchdog@*']
+const PATTERNS = [
+  'netvm-netns@*',
+  'chromebox@*',
+  'cdp-relay@*.socket',
+  'chromebox-watchdog@*',
+  'netvm-tunnel@*',
+]
 
 /** The units systemd has in memory, from `systemctl list-units --output=json`; undefined when that is no answer. */
 export function parseListed(json: string): ReadonlySet<string> | undefined {

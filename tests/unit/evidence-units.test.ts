@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, it, type TestContext } from 'node:test'
 import { circuitMemo, holdMemo } from '../../lib/evidence/memory.ts'
+import { Trust } from '../../lib/evidence/owner.ts'
 import { hostNamespaces, parseReceipt } from '../../lib/evidence/receipts.ts'
+import { lookAtTunnel, readTunnel } from '../../lib/evidence/tunnel.ts'
 import { lookAtUnits, readRun, readService, readTimer, readUnits, unitOf } from '../../lib/evidence/units.ts'
-import { tempDir } from './temp.ts'
+import { tempDir, tempPaths } from './temp.ts'
 import { NOW, receipt } from './truth-model.ts'
 
 const SLEPT = 500
@@ -86,6 +88,34 @@ describe('a node’s units', () => {
   })
 })
 
+describe('whether a node has a tunnel', () => {
+  const when = { ConditionTimestampMonotonic: '3000000' }
+  it('systemd tells how the condition ended when it last started the tunnel', () => {
+    const no = readTunnel({ ...when, ConditionResult: 'no' }, SLEPT)
+    assert.deepEqual(no, { configured: false, sinceBootMs: 3500, source: 'unit' })
+    assert.equal(readTunnel({ ...when, ConditionResult: 'yes' }, SLEPT)?.configured, true)
+  })
+  it('a unit that was never started tells nothing, although it says "no"', () => {
+    assert.equal(readTunnel({ ConditionResult: 'no', ConditionTimestampMonotonic: '0' }, 0), undefined)
+    assert.equal(readTunnel({}, 0), undefined)
+  })
+  it('the file decides, and a directory that is not there decides nothing', (t) => {
+    const p = tempPaths(t)
+    const at = { ...NOW, wallMs: Date.now() }
+    const ask = () => lookAtTunnel(p, new Trust(p), 'muse', at)
+    assert.equal(ask().seen, false)
+    mkdirSync(p.wireguardDir, { recursive: true, mode: 0o700 })
+    assert.deepEqual(ask(), {
+      seen: true,
+      value: { configured: false, sinceBootMs: NOW.bootMs, source: 'live' },
+    })
+    writeFileSync(`${p.wireguardDir}/muse.conf`, '', { mode: 0o600 })
+    const found = ask()
+    assert.ok(found.seen && found.value.configured)
+    assert.ok(found.value.sinceBootMs <= NOW.bootMs && found.value.sinceBootMs > NOW.bootMs - 60_000)
+  })
+})
+
 describe('a large fleet', () => {
   const nodes = Array.from({ length: 30 }, (_, i) => `n${i}`)
   /** A systemctl that has the units of n0 and n7 in memory, and remembers what it was asked to show. */
@@ -114,7 +144,7 @@ for u; do echo "$u" >> ${dir}/shown; printf 'Id=%s\nLoadState=loaded\nActiveStat
 
   it('shows only what systemd has in memory; the rest is known, and not running', async (t) => {
     const { value: look, shown } = await withSystemctl(t, LIST, () => lookAtUnits(nodes, NOW, 5000))
-    assert.equal(shown.length, 5 + 2 + 4)
+    assert.equal(shown.length, 6 + 2 + 4)
     const [n7, n8] = [look('n7'), look('n8')]
     assert.ok(n7.seen && n7.value.browser.active && !n7.value.relay.active)
     assert.ok(n8.seen && !n8.value.browser.active && !n8.value.runs['chromebox-watchdog'].ended)
@@ -123,7 +153,7 @@ for u; do echo "$u" >> ${dir}/shown; printf 'Id=%s\nLoadState=loaded\nActiveStat
   })
   it('shows everything when the list does not come', async (t) => {
     const { value: look, shown } = await withSystemctl(t, 'exit 1', () => lookAtUnits(nodes, NOW, 5000))
-    assert.equal(shown.length, 30 * 5 + 4)
+    assert.equal(shown.length, 30 * 6 + 4)
     const n8 = look('n8')
     assert.ok(n8.seen && n8.value.browser.active)
   })
@@ -131,7 +161,7 @@ for u; do echo "$u" >> ${dir}/shown; printf 'Id=%s\nLoadState=loaded\nActiveStat
     const { shown } = await withSystemctl(t, 'echo wrong >> /dev/stderr; exit 1', () =>
       lookAtUnits(['n7'], NOW, 5000),
     )
-    assert.equal(shown.length, 5 + 4)
+    assert.equal(shown.length, 6 + 4)
   })
 })
 

@@ -220,3 +220,19 @@ test('a lost memory delays, and never forgets into more restarts', () => {
   const memory = afterRestart(NO_MEMORY, true, now)
   assert.deepEqual(parseMemory(JSON.parse(JSON.stringify({ version: 1, ...memory }))), memory)
 })
+
+test('a layer below the finding that nobody looked at is not marked well', () => {
+  const marks = (o: RelayObservation) =>
+    Object.fromEntries(decide(o, NO_MEMORY, now, policy).layers.map((m) => [m.layer, m.state]))
+  const { close: _, ...hurried } = look()
+  assert.deepEqual(marks(hurried), {
+    netns: 'ok',
+    process: 'not-checked',
+    cdp: 'not-checked',
+    relay: 'unknown',
+  })
+  const silent = look({ close: close({ inner: seen({ browser: 'silent', detail: 'x' }) }) })
+  assert.equal(marks(silent).process, 'not-checked')
+  assert.deepEqual(marks(look({ close: close({ inner: blind('x') }) })).process, 'not-checked')
+  assert.deepEqual([marks(look()).process, marks(look()).cdp], ['ok', 'ok'])
+})

@@ -117,7 +117,14 @@ export function world(state: State): World {
     stopped: false,
     gateway: true,
     cdp: { kind: 'browser', browser: 'Chrome/156' },
-    units: { netns: on, browser: on, relay: on, timers: each(() => armed), runs: each((s) => run(s)) },
+    units: {
+      netns: on,
+      browser: on,
+      relay: on,
+      tunnel: { configured: true, sinceBootMs: NODE_SINCE, source: 'unit' },
+      timers: each(() => armed),
+      runs: each((s) => run(s)),
+    },
     receipts: each((s) => receipt(s)),
     log: [],
     held: state === 'held-down',
@@ -219,6 +226,8 @@ export function facts(state: State, shell: Shell): NodeFacts {
     logs: saw({ last: w.log }),
     ...(w.paused ? { intent: { by: 'ops', reason: 'upgrade', untilWallMs: NOW.wallMs + 60_000 } } : {}),
     held: saw(w.held),
+    tunnel:
+      shell === 'root' ? saw({ configured: true, sinceBootMs: NODE_SINCE, source: 'live' }) : not('EACCES'),
     memos: [],
   }
 }

@@ -46,6 +46,13 @@ function find(o: RelayObservation): Finding {
   return belowFinding(o, close) ?? relayFinding(o, close)
 }
 
+/** Below the finding a layer is well only when it was looked at, and a browser that answers shows its process as well. */
+function wasSeenWell(o: RelayObservation, layer: Layer): boolean {
+  if (layer === 'netns') return o.veth.seen
+  const inner = o.close?.inner
+  return inner?.seen === true && inner.value.browser === 'answers'
+}
+
 function marksOf(o: RelayObservation, finding: Finding): LayerMark[] {
   const layers: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
   const at = layers.indexOf(finding.layer ?? 'relay')
@@ -55,7 +62,7 @@ function marksOf(o: RelayObservation, finding: Finding): LayerMark[] {
         ? { layer, state: 'not-checked' }
         : { layer, state: 'ok', ...(layer === 'relay' ? { note: `${o.answer.ms} ms` } : {}) }
     }
-    if (i < at) return { layer, state: 'ok' }
+    if (i < at) return { layer, state: wasSeenWell(o, layer) ? 'ok' : 'not-checked' }
     if (i > at) return { layer, state: 'not-checked' }
     return { layer, state: finding.state === 'unknown' ? 'unknown' : 'fail', note: finding.reason }
   })

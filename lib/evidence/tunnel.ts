@@ -1,0 +1,29 @@
+import type { Paths } from '../paths.ts'
+import type { UnitShow } from '../systemd.ts'
+import { tunnelConfPath } from '../tunnel/configured.ts'
+import type { Look, Now } from '../types.ts'
+import type { Trust } from './owner.ts'
+import type { TunnelFact } from './types.ts'
+
+/**
+ * Whether the node is meant to have a tunnel, by its configuration. Not seen without the right to look into the
+ * directory, and not where there is no such directory (a sandbox with an /etc of its own).
+ */
+export function lookAtTunnel(p: Paths, trust: Trust, node: string, at: Now): Look<TunnelFact> {
+  const changed = trust.changed(tunnelConfPath(p, node))
+  if (!changed.seen) return changed
+  if (changed.value === undefined)
+    return { seen: true, value: { configured: false, sinceBootMs: at.bootMs, source: 'live' } }
+  const sinceBootMs = at.bootMs - Math.max(0, at.wallMs - changed.value)
+  return { seen: true, value: { configured: true, sinceBootMs, source: 'live' } }
+}
+
+/** What `readTunnel` reads: how the unit's ConditionPathExists= ended when it was last started. */
+export const TUNNEL_PROPS: readonly string[] = ['ConditionResult', 'ConditionTimestampMonotonic']
+
+/** The same from systemd, which tells it to any user; undefined when the unit was never started in this boot. */
+export function readTunnel(u: UnitShow, sleptMs: number): TunnelFact | undefined {
+  const us = Number(u.ConditionTimestampMonotonic ?? 0)
+  if (!(us > 0) || (u.ConditionResult !== 'yes' && u.ConditionResult !== 'no')) return undefined
+  return { configured: u.ConditionResult === 'yes', sinceBootMs: us / 1000 + sleptMs, source: 'unit' }
+}

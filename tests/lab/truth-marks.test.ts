@@ -1,0 +1,94 @@
+import { strict as assert } from 'node:assert'
+import { test } from 'node:test'
+import { SHELLS } from '../unit/truth-table.ts'
+import { nodeUp, ok, sh, tick, untilTitled } from './harness.ts'
+import { inShell } from './truth-shells.ts'
+import { prepare, runAll } from './truth-table.ts'
+
+// What the marks of a node without a tunnel say, in states in which the word alone is right.
+const NODE = 'bare'
+
+interface Look {
+  readonly uplink: string
+  readonly word: string
+  readonly marks: Readonly<Record<string, string>>
+  readonly raw: string
+}
+
+function lookFrom(shell: (typeof SHELLS)[number]): Look {
+  const r = sh(inShell(shell, ['box', 'fleet', 'status', NODE, '--json']), { deadlineMs: 20_000 })
+  assert.match(r.stdout, /^\{/, `${shell}: ${r.all}`)
+  const { host, nodes } = JSON.parse(r.stdout)
+  const layers = nodes[0].layers as { layer: string; state: string }[]
+  const marks = Object.fromEntries(layers.map((l) => [l.layer, l.state]))
+  return { uplink: host.uplink, word: nodes[0].text, marks, raw: r.stdout }
+}
+
+function everyShell(state: string, judge: (look: Look, shell: (typeof SHELLS)[number]) => void): void {
+  for (const shell of SHELLS)
+    test(`${state}, seen by ${shell}`, () => {
+      const look = lookFrom(shell)
+      assert.notEqual(look.marks.egress, 'ok', look.raw)
+      assert.notEqual(look.uplink, 'ok', look.raw)
+      judge(look, shell)
+    })
+}
+
+const netns = (...argv: string[]) => ok(['ip', 'netns', 'exec', `warp-${NODE}`, ...argv])
+
+test('a node without a tunnel comes up; nobody has run', async () => {
+  prepare()
+  nodeUp(NODE)
+  await untilTitled(NODE)
+  sh(['rm', '-rf', '/run/netvm/receipts'])
+  ok(['systemd-tmpfiles', '--create'])
+})
+everyShell('before the first run', (look, shell) => {
+  // Without a bus and without root nobody says whether there is a tunnel.
+  const told = !['no-bus', 'logs-only'].includes(shell)
+  assert.equal(look.marks.egress, told ? 'absent' : 'unknown', look.raw)
+})
+
+test('receipts cannot be written, and a line in the log is fresh', () => {
+  runAll(NODE)
+  sh(['rm', '-rf', '/run/netvm/receipts'])
+  ok(['mkdir', '-p', '-m', '755', '/run/netvm/receipts'])
+  ok(['mount', '-t', 'tmpfs', '-o', 'ro,mode=755', 'tmpfs', '/run/netvm/receipts'])
+  const at = new Date().toISOString()
+  ok([
+    'sh',
+    '-c',
+    `echo '${at} FAIL [${NODE}] CDP unreachable on :1' >> /var/log/netvm/chromebox-watchdog.log`,
+  ])
+  tick(NODE)
+})
+everyShell('receipts cannot be written', () => {})
+
+test('receipts are back, and everybody has run', () => {
+  ok(['umount', '/run/netvm/receipts'])
+  ok(['systemd-tmpfiles', '--create'])
+  runAll(NODE)
+  sh(['systemctl', 'start', 'agent-health.service'], { deadlineMs: 120_000 })
+})
+everyShell('well', (look, shell) => {
+  if (shell === 'logs-only') return
+  assert.deepEqual(look.marks, {
+    netns: 'ok',
+    egress: 'absent',
+    process: 'ok',
+    cdp: 'ok',
+    page: 'ok',
+    relay: 'ok',
+    api: 'ok',
+  })
+})
+
+test('the namespace’s end of the veth loses its address', () => {
+  const vpeer = /VPEER='?([^'\s]+)/.exec(ok(['netvm-names', NODE]))?.[1] ?? ''
+  netns('ip', 'addr', 'flush', 'dev', vpeer)
+  runAll(NODE)
+})
+everyShell('peer address gone', (look) => {
+  assert.equal(look.word, 'DEGRADED netns', look.raw)
+  assert.notEqual(look.marks.relay, 'ok', look.raw)
+})
