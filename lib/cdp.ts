@@ -61,11 +61,16 @@ export function parseTargets(body: string): Target[] | undefined {
 export function pageVerdict(targets: readonly Target[], title: string): PageVerdict {
   const pages = targets.filter((t) => t.type === 'page')
   if (pages.length === 0) return { kind: 'noPages', types: [...new Set(targets.map((t) => t.type || '?'))] }
-  const page = pages.find((t) => !isErrorPage(t) && t.title.includes(title))
+  const [page] = pagesTitled(targets, title)
   if (page !== undefined) return { kind: 'ok', page }
   const error = pages.find(isErrorPage)
   if (error !== undefined) return { kind: 'errorPage', page: error }
   return { kind: 'missing', titles: pages.map((t) => t.title) }
+}
+
+/** Every page that `pageVerdict` would take, in the list's order. */
+export function pagesTitled(targets: readonly Target[], title: string): Target[] {
+  return targets.filter((t) => t.type === 'page' && !isErrorPage(t) && t.title.includes(title))
 }
 
 /**

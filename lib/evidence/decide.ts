@@ -55,6 +55,10 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
   const gone = process.state === 'fail' && (process.source === 'live' || process.source === 'unit')
   if (gone && !answers) return { word: 'STOPPED', on: process, reason: process.note }
   if (broken !== undefined) return { word: 'DEGRADED', on: broken, reason: broken.note }
+  const page = at('page')
+  // Looked at now and not told apart from an error page: that is not well, whatever a run saw before.
+  if (answers && page.source === 'live' && page.state === 'unknown')
+    return { word: 'UNKNOWN', on: page, reason: page.note }
   if (answers) return { word: 'ACTIVE', on: cdp, reason: '' }
   if (heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor)))
     return { word: 'DEGRADED', reason: 'the last run found a fault and did not say where' }

@@ -63,7 +63,8 @@ export function liveMarks(live: LiveFacts): readonly LiveMark[] {
     }
   if (live.page.seen && cdp?.kind === 'browser') {
     const page = live.page.value
-    out.push({ layer: 'page', state: page.ok ? 'ok' : 'fail', note: page.ok ? '' : page.detail })
+    const state = page.ok === true ? 'ok' : page.ok === false ? 'fail' : 'unknown'
+    out.push({ layer: 'page', state, note: page.ok === true ? '' : page.detail })
   }
   return out
 }

@@ -1,5 +1,13 @@
 import { mapBounded } from '../bounded.ts'
-import { pageVerdict, parseTargets, parseVersion } from '../cdp.ts'
+import {
+  mayBeErrorPage,
+  pagesTitled,
+  pageVerdict,
+  parseTargets,
+  parseVersion,
+  rewriteAuthority,
+  type Target,
+} from '../cdp.ts'
 import type { Paths } from '../paths.ts'
 import { type HttpAnswer, httpGet } from '../supervisors/cdp-relay-watchdog/http.ts'
 import { clean } from '../text.ts'
@@ -40,6 +48,36 @@ export function readAnswer(a: HttpAnswer, deadlineMs: number): CdpAnswer {
   }
 }
 
+const ERROR_PAGE = 'the page shows the browser’s error page'
+
+/** Pages of one title that look like an error page; more of them are not asked. */
+const MAX_ASKED = 4
+
+/**
+ * A failed navigation is listed under the URL that was asked for and titled with its host name, which may contain the
+ * title that is looked for. Only a page that could be one costs a connection: it is asked what it shows.
+ * @param until the end of the look, on the scale of `performance.now()`
+ */
+async function proved(pages: readonly Target[], node: Node, until: number): Promise<PageFact> {
+  if (pages.some((page) => !mayBeErrorPage(page))) return { ok: true }
+  const { evaluate } = await import('../cdp-socket.ts')
+  const asked = pages.slice(0, MAX_ASKED).map(async ({ wsUrl }): Promise<PageFact> => {
+    const unsure = (why: string): PageFact => ({
+      ok: 'unsure',
+      detail: `the page may be the browser’s error page: ${why}`,
+    })
+    if (wsUrl === undefined) return unsure('it offers no socket to ask it')
+    const url = rewriteAuthority(wsUrl, node.peer, node.cdpPort)
+    const r = await evaluate(url, 'location.href', Math.max(0, until - performance.now()))
+    if (r.kind === 'value' && typeof r.value === 'string')
+      return r.value.startsWith('chrome-error:') ? { ok: false, detail: ERROR_PAGE } : { ok: true }
+    return unsure(r.kind === 'timeout' ? 'it does not answer' : `asking it failed (${r.kind})`)
+  })
+  const found = await Promise.all(asked)
+  const best = found.find((f) => f.ok === true) ?? found.find((f) => f.ok === 'unsure') ?? found[0]
+  return best ?? { ok: false, detail: ERROR_PAGE }
+}
+
 async function askNode(node: Node, deadlineMs: number): Promise<{ cdp: CdpAnswer; page: Look<PageFact> }> {
   const started = performance.now()
   const at = { host: node.peer, port: node.cdpPort }
@@ -51,10 +89,13 @@ async function askNode(node: Node, deadlineMs: number): Promise<{ cdp: CdpAnswer
   const targets = list.kind === 'answer' && list.status === 200 ? parseTargets(list.body) : undefined
   if (targets === undefined) return { cdp, page: { seen: false, why: 'the list of pages did not come' } }
   const verdict = pageVerdict(targets, node.chatTitle)
-  if (verdict.kind === 'ok') return { cdp, page: { seen: true, value: { ok: true } } }
+  if (verdict.kind === 'ok') {
+    const value = await proved(pagesTitled(targets, node.chatTitle), node, started + deadlineMs)
+    return { cdp, page: { seen: true, value } }
+  }
   const detail =
     verdict.kind === 'errorPage'
-      ? 'the page shows the browser’s error page'
+      ? ERROR_PAGE
       : node.chatTitle === ''
         ? 'no page in the target list'
         : `chat page "${clean(node.chatTitle, 60)}" missing from target list`

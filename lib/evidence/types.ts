@@ -56,7 +56,11 @@ export interface ProcessFact {
   readonly state?: string
 }
 
-export type PageFact = { readonly ok: true } | { readonly ok: false; readonly detail: string }
+export type PageFact =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly detail: string }
+  /** There is a page of that title, and it could not be told from the browser's own error page. */
+  | { readonly ok: 'unsure'; readonly detail: string }
 
 export interface LiveFacts {
   /** Seen only from the host's PID namespace with nothing hidden. */

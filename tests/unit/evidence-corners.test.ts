@@ -42,6 +42,23 @@ describe('an answer that cannot be the node’s', () => {
   })
 })
 
+describe('a page that may be an error page', () => {
+  const page = saw({
+    ok: 'unsure',
+    detail: 'the page may be the browser’s error page: it does not answer',
+  } as const)
+  it('is not well, whatever the last run saw', () => {
+    const v = decide(live(user, { page }))
+    assert.equal(v.word, 'UNKNOWN')
+    assert.match(v.reason, /may be the browser’s error page/)
+    assert.equal(v.layers.find((l) => l.layer === 'page')?.state, 'unknown')
+  })
+  it('hides no fault', () => {
+    const gone = { ...live(user, { page, process: saw({ present: false }) }) }
+    assert.equal(word(gone), 'DEGRADED process')
+  })
+})
+
 describe('a look beats what systemd and the runs say', () => {
   it('a browser outside its unit that answers is up', () => {
     assert.equal(word(units(hidepid, { browser: off })), 'ACTIVE')

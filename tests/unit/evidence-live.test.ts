@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createHttp } from 'node:http'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { describe, it, type TestContext } from 'node:test'
+import { WebSocketServer } from 'ws'
 import { lookLive } from '../../lib/evidence/live.ts'
 import { inUnit, lookForBrowsers } from '../../lib/evidence/process.ts'
 import type { Sight } from '../../lib/evidence/sight.ts'
@@ -125,6 +127,74 @@ describe('the answer on the relay’s address', () => {
     assert.deepEqual(live.get('muse')?.cdp, no)
     assert.deepEqual(live.get('muse')?.gateway, no)
     assert.equal(asked, 0)
+  })
+})
+
+describe('a page titled with the host name of its URL', () => {
+  /** A browser with these pages; asked over its socket, a page says `href`, or nothing when there is none. */
+  async function browser(
+    t: TestContext,
+    pages: { title: string; url: string; href?: string; taken?: true }[],
+  ) {
+    let asked = 0
+    const list = (port: number) =>
+      pages.map(({ title, url, taken }, i) => ({
+        id: `${i}`,
+        type: 'page',
+        title,
+        url,
+        ...(taken ? {} : { webSocketDebuggerUrl: `ws://other:${port}/devtools/page/${i}` }),
+      }))
+    const server = createHttp((req, res) =>
+      res.end(req.url === '/json/version' ? VERSION : JSON.stringify(list(port))),
+    )
+    const sockets = new WebSocketServer({ server })
+    sockets.on('connection', (socket, req) => {
+      asked++
+      const { href } = pages[Number(req.url?.split('/').at(-1))] ?? {}
+      socket.on('message', (m) => {
+        const { id } = JSON.parse(String(m))
+        if (href !== undefined) socket.send(JSON.stringify({ id, result: { result: { value: href } } }))
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    t.after(() => {
+      for (const c of sockets.clients) c.terminate()
+      server.closeAllConnections()
+      server.close()
+    })
+    const found = await ask(t, port, { chatTitle: 'muse' })
+    assert.ok(found.page.seen)
+    return { page: found.page.value, asked }
+  }
+  const failed = { title: 'muse.example', url: 'https://muse.example/chat' }
+  const error = { ...failed, href: 'chrome-error://chromewebdata/' }
+  const real = { ...failed, href: 'https://muse.example/chat' }
+
+  it('shows the browser’s error page', async (t) => {
+    const { page } = await browser(t, [error])
+    assert.deepEqual(page, { ok: false, detail: 'the page shows the browser’s error page' })
+  })
+  it('is the page: a site may be titled so', async (t) => {
+    assert.deepEqual((await browser(t, [real])).page, { ok: true })
+  })
+  it('is not asked when another of the title cannot be one', async (t) => {
+    const other = { title: 'Chat with muse', url: 'https://muse.example/' }
+    assert.deepEqual(await browser(t, [error, other]), { page: { ok: true }, asked: 0 })
+  })
+  it('beside one that is the page', async (t) => {
+    assert.deepEqual((await browser(t, [error, { ...failed }, real])).page, { ok: true })
+  })
+  it('does not answer: nobody can tell', async (t) => {
+    const { page } = await browser(t, [failed, error])
+    assert.deepEqual(page, {
+      ok: 'unsure',
+      detail: 'the page may be the browser’s error page: it does not answer',
+    })
+  })
+  it('is held by another client: nobody can tell', async (t) => {
+    assert.equal((await browser(t, [{ ...failed, taken: true }])).page.ok, 'unsure')
   })
 })
 
