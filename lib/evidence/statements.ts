@@ -51,7 +51,7 @@ const OF_THE_BROWSER: ReadonlySet<Layer> = new Set<Layer>(['process', 'cdp', 'pa
  */
 const TEXT_LAYER: readonly [RegExp, Layer][] = [
   [/uplink down|egress down|handshake/i, 'egress'],
-  [/netns \S+ (missing|broken)|is not a namespace|veth \S+ has no/i, 'netns'],
+  [/netns \S+ (missing|broken)|is not a namespace|veth \S+( in \S+)? (has no|is down)/i, 'netns'],
   [/no chromium process/i, 'process'],
   [/CDP unreachable|browser down behind/i, 'cdp'],
   [/chat page|target list/i, 'page'],

@@ -105,7 +105,7 @@ const RESTS_ON: readonly (readonly [Layer, readonly Layer[]])[] = [
 ]
 
 /** In the namespace itself, not at the host's end of the veth: nothing inside is known to have outlived it. */
-const NAMESPACE_GONE = /^netns \S+ (missing|broken|is not a namespace)|is not a namespace$/
+const NAMESPACE_GONE = /\bnetns \S+ (missing|broken|is not a namespace)/
 
 /** Takes back what was seen well before something below it failed: nobody has seen it since. */
 function doubt(know: Known): void {

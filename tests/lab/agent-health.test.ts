@@ -19,7 +19,7 @@ import {
 } from './harness.ts'
 
 const NODE = 'muse'
-const api = (control: { status?: number; delayMs?: number; never?: boolean }) =>
+const api = (control: { status?: number; delayMs?: number; never?: boolean; redirect?: string }) =>
   setSite(NODE, { title: 'Chat', api: control })
 const pid = () => browser(NODE)?.pid
 const sleep = (ms: number) => new Promise((r) => setTimeout(r, ms))
@@ -37,6 +37,23 @@ describe('what the API answers', () => {
     ['403', { status: 403 }, 'api http 403'],
     ['500', { status: 500 }, 'api http 500'],
     ['nothing', { never: true }, 'api timeout'],
+    [
+      'a login page',
+      { redirect: '/elsewhere' },
+      'api http 3xx (redirected to http://127.0.0.1:8080/elsewhere)',
+    ],
+    [
+      'a login page of another origin',
+      { redirect: 'http://localhost:8080/elsewhere?token=x' },
+      'api http 3xx (redirected)',
+    ],
+    [
+      'a redirect to an API that fails',
+      { redirect: '/api/other', status: 500 },
+      'api http 500 (redirected to http://127.0.0.1:8080/api/other)',
+    ],
+    ['its own address with a slash', { redirect: '/api/health/' }, ''],
+    ['a redirect in a circle', { redirect: '/api/health' }, 'api http 3xx (redirected)'],
     ['just inside the deadline', { delayMs: 1600 }, ''],
     ['just outside the deadline', { delayMs: 2300 }, 'api timeout'],
   ]

@@ -49,9 +49,12 @@ async function checkOnce(node: Node, config: Asked): Promise<Finding> {
   const page = await findPage(node, config.probeDeadlineMs)
   if ('kind' in page) return page
   const ask = (expression: string, ms: number) => evaluate(page.wsUrl, expression, ms)
-  const alive = await ask('1', config.probeDeadlineMs)
+  const alive = await ask('location.href', config.probeDeadlineMs)
   if (alive.kind === 'timeout' && alive.connected) return rendererDead
   if (alive.kind !== 'value') return interrupted(alive)
+  // Listed under the URL and the host name that were asked for (see mayBeErrorPage); it answers, and is not the page.
+  if (String(alive.value).startsWith('chrome-error:'))
+    return unknown('page-missing', 'the page shows the browser’s error page', 'page')
   if (node.apiCheck === '') return ok('the page answers')
   const expression = fetchExpression(node.apiCheck, config.apiDeadlineMs)
   const answer = await ask(expression, config.apiDeadlineMs + ANSWER_SLACK_MS)

@@ -1,3 +1,4 @@
+import { clean } from '../../text.ts'
 import type { Layer } from '../../types.ts'
 
 /**
@@ -17,7 +18,12 @@ export type Finding =
   | { readonly kind: 'unknown'; readonly code: string; readonly reason: string; readonly layer: Layer }
 
 /** The answer of the expression that runs in the chat page. */
-export type PageAnswer = { readonly status: number } | { readonly timeout: true } | { readonly error: string }
+export type PageAnswer =
+  | { readonly status: number; readonly redirect?: { readonly asked: string; readonly to: string } }
+  /** Redirected to an origin that does not let the page look, or in a circle. */
+  | { readonly redirectHidden: true }
+  | { readonly timeout: true }
+  | { readonly error: string }
 
 export const ok = (note: string): Finding => ({ kind: 'ok', note })
 
@@ -49,10 +55,48 @@ export const rendererDead: Finding = {
   egressInDoubt: false,
 }
 
-/** 2xx is well. The page has followed redirects already. */
+/** 2xx is well. */
 export function judgeStatus(status: number): Finding {
-  if (status >= 200 && status <= 299) return ok(`http ${status}`)
-  return { kind: 'failure', code: 'api-http', reason: `api http ${status}`, egressInDoubt: false }
+  return status >= 200 && status <= 299 ? ok(`http ${status}`) : httpFailure(`${status}`)
+}
+
+const httpFailure = (code: string): Finding => ({
+  kind: 'failure',
+  code: 'api-http',
+  reason: `api http ${code}`,
+  egressInDoubt: false,
+})
+
+/**
+ * A redirect's own status is kept from the page (Fetch: a followed one is gone, one that is not followed reads 0), so
+ * what is told is the class that it must have had.
+ */
+const REDIRECT = '3xx'
+
+/**
+ * Is the answer still that of the URL that was asked? A trailing slash and http → https on the same host are the usual
+ * ways of a server to say "here, but spelled so". Anything else is another page, a login for instance, and its 200 says
+ * nothing of the API.
+ */
+function samePlace(asked: string, to: string): boolean {
+  if (!URL.canParse(asked) || !URL.canParse(to)) return false
+  const [a, b] = [new URL(asked), new URL(to)]
+  const path = (u: URL) => `${u.pathname.replace(/\/$/, '')}${u.search}`
+  const upgraded = a.protocol === 'http:' && b.protocol === 'https:' && a.hostname === b.hostname
+  return path(a) === path(b) && (a.origin === b.origin || upgraded)
+}
+
+/** Where it led, without the query, which may carry a token. */
+function place(url: string): string {
+  if (!URL.canParse(url)) return 'somewhere'
+  const { origin, pathname } = new URL(url)
+  return clean(`${origin}${pathname}`, 120)
+}
+
+function judgeRedirect(status: number, asked: string, to: string): Finding {
+  if (samePlace(asked, to)) return judgeStatus(status)
+  const well = status >= 200 && status <= 299
+  return httpFailure(`${well ? REDIRECT : status} (redirected to ${place(to)})`)
 }
 
 /** Checks the shape of what a page returned: a page is untrusted input. */
@@ -60,9 +104,13 @@ export function parsePageAnswer(value: unknown): PageAnswer | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const v = value as Record<string, unknown>
   if (v.timeout === true) return { timeout: true }
+  if (v.redirectHidden === true) return { redirectHidden: true }
   if (typeof v.error === 'string') return { error: v.error.slice(0, 200) }
   if (typeof v.status === 'number' && Number.isInteger(v.status) && v.status >= 0 && v.status <= 999) {
-    return { status: v.status }
+    const { status, redirected, asked, url } = v
+    if (redirected !== true) return { status }
+    if (typeof asked !== 'string' || typeof url !== 'string') return undefined
+    return { status, redirect: { asked, to: url } }
   }
   return undefined
 }
@@ -77,12 +125,15 @@ export function judgeAnswer(answer: PageAnswer): Finding {
       egressInDoubt: true,
     }
   }
-  return judgeStatus(answer.status)
+  if ('redirectHidden' in answer) return httpFailure(`${REDIRECT} (redirected)`)
+  const { status, redirect } = answer
+  return redirect === undefined ? judgeStatus(status) : judgeRedirect(status, redirect.asked, redirect.to)
 }
 
 /**
  * The expression for `Runtime.evaluate` with `awaitPromise`. `API Check` resolves against the page's own
- * origin. The body is not read: headers answer the question, and a stream would never end.
+ * origin. The body is not read: headers answer the question, and a stream would never end. A redirect to an origin that
+ * keeps the page out fails like a server that is not there; asking once more, without following, tells them apart.
  *
  * @param apiCheck a path that starts with `/`, or an absolute http(s) URL
  * @param deadlineMs time for the answer's headers
@@ -93,11 +144,14 @@ export function fetchExpression(apiCheck: string, deadlineMs: number): string {
   const stop = new AbortController()
   let late = false
   const timer = setTimeout(() => { late = true; stop.abort() }, ${Math.round(deadlineMs)})
+  const ask = (redirect) => fetch(new URL(${url}, location.origin), { credentials: 'include', cache: 'no-store', signal: stop.signal, redirect })
   try {
-    const answer = await fetch(new URL(${url}, location.origin), { credentials: 'include', cache: 'no-store', signal: stop.signal })
-    return { status: answer.status }
+    const answer = await ask('follow')
+    return { status: answer.status, redirected: answer.redirected, asked: new URL(${url}, location.origin).href, url: answer.url }
   } catch (e) {
-    return late ? { timeout: true } : { error: String(e && e.message || e) }
+    const again = late ? undefined : await ask('manual').catch(() => undefined)
+    if (late) return { timeout: true }
+    return again && again.type === 'opaqueredirect' ? { redirectHidden: true } : { error: String(e && e.message || e) }
   } finally { clearTimeout(timer); stop.abort() }
 })()`
 }

@@ -8,7 +8,13 @@ const SITE_SERVER = fileURLToPath(new URL('./site-server.mjs', import.meta.url))
 export interface SiteControl {
   readonly title?: string
   readonly delayMs?: number
-  readonly api?: { readonly status?: number; readonly delayMs?: number; readonly never?: boolean }
+  readonly api?: {
+    readonly status?: number
+    readonly delayMs?: number
+    readonly never?: boolean
+    /** Where `/api/health` leads instead. */
+    readonly redirect?: string
+  }
 }
 
 /** Writes a unit file or drop-in below /etc/systemd/system; the caller reloads. */

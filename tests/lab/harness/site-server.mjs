@@ -27,6 +27,8 @@ createServer((request, response) => {
   if (path.startsWith('/api')) {
     if (api.never) return
     setTimeout(() => {
+      // Not for what it leads to: `/api/health/` answers.
+      if (api.redirect && path === '/api/health') return response.writeHead(302, { location: api.redirect }).end()
       response.statusCode = api.status ?? 200
       response.setHeader('content-type', 'application/json')
       response.end(response.statusCode === 204 ? undefined : '{"ok":true}')
