@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { SHELLS } from '../unit/truth-table.ts'
-import { nodeUp, ok, sh, tick, untilTitled } from './harness.ts'
+import { inPage } from './browser-kit.ts'
+import { nodeUp, ok, sh, tick, titles, until, untilTitled } from './harness.ts'
 import { inShell } from './truth-shells.ts'
 import { prepare, runAll } from './truth-table.ts'
 
@@ -94,3 +95,39 @@ everyShell('peer address gone', (look, shell) => {
   if (shell !== 'logs-only') assert.equal(look.word, 'DEGRADED netns', look.raw)
   assert.notEqual(look.marks.relay, 'ok', look.raw)
 })
+
+// A site may be titled with its own host name; so is the browser's error page.
+const SITE = 'site'
+const lookAt = (): { word: string; page: string } => {
+  const r = sh(['box', 'fleet', 'status', SITE, '--json'], { deadlineMs: 20_000 })
+  const [n] = JSON.parse(r.stdout).nodes
+  const page = n.layers.find((l: { layer: string }) => l.layer === 'page')
+  return { word: n.text, page: page.state }
+}
+const go = async (url: string, title: string) => {
+  await inPage(SITE, `location.href = ${JSON.stringify(url)}; 1`)
+  await until(`titled ${title}`, () => titles(SITE)?.includes(title), 20_000)
+}
+
+test('a page that is titled with its host name is the page', async () => {
+  nodeUp(SITE, { title: '127.0.0.1' })
+  await untilTitled(SITE, '127.0.0.1')
+  assert.deepEqual(lookAt(), { word: 'ACTIVE', page: 'ok' })
+})
+test('the same page when it does not answer: nobody can tell', async () => {
+  await inPage(SITE, 'setTimeout(() => { while (1); }, 50); 1')
+  await until('it loops', () => lookAt().word !== 'ACTIVE', 10_000)
+  assert.deepEqual(lookAt(), { word: 'UNKNOWN', page: 'unknown' })
+})
+for (const [url, title] of [
+  ['http://127.0.0.1:1/', '127.0.0.1'],
+  ['http://x.127.0.0.1.example/', 'x.127.0.0.1.example'],
+  ['http://m\u00fcse-127.0.0.1.example/', 'm\u00fcse-127.0.0.1.example'],
+] as const)
+  test(`a failed navigation to ${url} is not the page`, async () => {
+    ok(['systemctl', 'restart', `chromebox@${SITE}.service`])
+    await untilTitled(SITE, '127.0.0.1')
+    await go(url, title)
+    await until('the error page', () => lookAt().page !== 'ok', 10_000)
+    assert.deepEqual(lookAt(), { word: 'DEGRADED page', page: 'fail' })
+  })
