@@ -22,6 +22,7 @@ stopTimers('muse')
 
 // As systemd starts it; a run by hand prints for a person, which is not what is measured.
 process.env.INVOCATION_ID = '0'.repeat(32)
+process.env.SYSTEMD_EXEC_PID = ''
 const ticks: number[] = []
 const bare: number[] = []
 const ratios: number[] = []

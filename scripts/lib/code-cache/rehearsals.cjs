@@ -65,6 +65,7 @@ esac`,
     NETVM_PROC: join(root, 'proc'),
     PATH: `${root}/bin:${process.env.PATH}`,
     INVOCATION_ID: 'rehearsal',
+    SYSTEMD_EXEC_PID: '',
   }
   const receipt = () => JSON.parse(readFileSync(join(root, 'run/netvm/receipts/chromebox-watchdog/muse.json'), 'utf8'))
   const healthy = () => (receipt().verdict.state === 'healthy' ? undefined : receipt().verdict.reason)
