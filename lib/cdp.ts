@@ -1,3 +1,5 @@
+import { domainToUnicode } from 'node:url'
+
 /** One entry of `/json/list`. Everything in it was written by a web page or another program: clean before printing. */
 export interface Target {
   readonly id: string
@@ -80,7 +82,9 @@ export function pagesTitled(targets: readonly Target[], title: string): Target[]
  */
 export function mayBeErrorPage(target: Target): boolean {
   if (isErrorPage(target)) return true
-  return URL.canParse(target.url) && target.title !== '' && target.title === new URL(target.url).hostname
+  if (target.title === '' || !URL.canParse(target.url)) return false
+  const { hostname } = new URL(target.url)
+  return target.title === hostname || target.title === domainToUnicode(hostname)
 }
 
 /**

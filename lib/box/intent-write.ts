@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { userInfo } from 'node:os'
-import type { Intent } from '../intent.ts'
+import { type Intent, isPaused, readIntent } from '../intent.ts'
 import { intentPath, type Paths } from '../paths.ts'
 import { writeState } from '../state.ts'
 import { clean } from '../text.ts'
@@ -36,13 +36,19 @@ export function writePause(p: Paths, intent: Intent): void {
   writeState(intentPath(p, intent.node), intent)
 }
 
-/** Ends a pause. @returns false when there was none. @throws the file system's error */
-export function removePause(p: Paths, node: string): boolean {
+/**
+ * Ends a pause. The record stays, with its end: the runs within it have proved nothing, and the status must know.
+ * @returns false when none was in force. @throws the file system's error
+ */
+export function removePause(p: Paths, node: string, at: Now): boolean {
+  const { intent } = readIntent(p, node)
+  if (intent === undefined || !isPaused(intent, at)) return false
   try {
+    const sameBoot = intent.since.bootId === at.bootId
+    writePause(p, { ...intent, untilWallMs: at.wallMs, ...(sameBoot ? { untilBootMs: at.bootMs } : {}) })
+  } catch {
+    // On a full disk a pause must end all the same.
     rmSync(intentPath(p, node))
-    return true
-  } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return false
-    throw err
   }
+  return true
 }

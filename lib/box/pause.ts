@@ -42,7 +42,7 @@ export function resumeNode(p: Paths, name: string): ExitCode {
   const [node] = select(p, [name]).nodes
   requireRoot(`box node resume ${name}`)
   if (node === undefined) return EXIT.USAGE
-  const was = removePause(p, node.name)
+  const was = removePause(p, node.name, now(p))
   if (was) makeLog('box', p).write('INFO', node.name, `resumed by ${whoAsks()}`)
   process.stdout.write(was ? `${node.name} resumed\n` : `${node.name} was not paused\n`)
   return EXIT.OK

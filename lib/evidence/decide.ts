@@ -93,8 +93,8 @@ export function decide(facts: NodeFacts): NodeVerdict {
     else found = { ...found, word: 'HELD DOWN' }
   }
   const unknowns = [...heard.unknowns]
-  for (const [what, look] of Object.entries(facts.live) as [string, Look<unknown>][])
-    if (!look.seen) unknowns.push(`${what}: ${look.why}`)
+  for (const [what, look] of Object.entries(facts.live) as [string, Look<unknown> | string][])
+    if (typeof look !== 'string' && !look.seen) unknowns.push(`${what}: ${look.why}`)
   if (!facts.held.seen) unknowns.push(`hold: ${facts.held.why}`)
   const paused = facts.intent !== undefined
   if (paused) notes.push(`beneath the pause: ${found.word}`)

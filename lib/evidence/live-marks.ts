@@ -40,7 +40,10 @@ export function liveMarks(live: LiveFacts): readonly LiveMark[] {
   const out: LiveMark[] = []
   // Without the host's end of the veth an answer cannot have come from this node.
   const noVeth = live.gateway.seen && !live.gateway.value
-  if (live.gateway.seen)
+  // What runs in a namespace that lost its name may go on answering; nobody can enter it to watch or repair it.
+  if (live.missingNetns !== undefined)
+    out.push({ layer: 'netns', state: 'fail', note: `netns ${live.missingNetns} missing` })
+  else if (live.gateway.seen)
     out.push(
       noVeth
         ? { layer: 'netns', state: 'fail', note: 'the veth has no address on the host' }

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { mapBounded } from '../bounded.ts'
 import {
   mayBeErrorPage,
@@ -8,6 +9,7 @@ import {
   rewriteAuthority,
   type Target,
 } from '../cdp.ts'
+import { lookNetns } from '../netns.ts'
 import type { Paths } from '../paths.ts'
 import { type HttpAnswer, httpGet } from '../supervisors/cdp-relay-watchdog/http.ts'
 import { clean } from '../text.ts'
@@ -103,6 +105,19 @@ async function askNode(node: Node, deadlineMs: number): Promise<{ cdp: CdpAnswer
 }
 
 /**
+ * Is the directory of named namespaces the host's? A container that was given /run/netvm has a /run of its own around it.
+ * (`ip netns` mounts the directory over itself, which keeps its device.)
+ */
+function namesAreTheHosts(p: Paths, sight: Sight): boolean {
+  if (!sight.absenceCounts) return false
+  try {
+    return statSync(p.netnsDir).dev === statSync(p.run).dev
+  } catch {
+    return false
+  }
+}
+
+/**
  * Looks at every node at once: the process table, the veth's address on the host, the CDP answer over
  * the relay. No child process. Takes at most `deadlineMs` for the network, however many nodes there are.
  */
@@ -113,12 +128,15 @@ export async function lookLive(
   sight: Sight,
   deadlineMs: number,
 ): Promise<ReadonlyMap<string, LiveFacts>> {
+  const named = namesAreTheHosts(p, sight)
   const asked = mapBounded(nodes, SOCKETS, async (node): Promise<Omit<LiveFacts, 'process'>> => {
     const network = sight.network(node.gw)
     if (!network.seen) return { gateway: network, cdp: network, page: network }
     const { cdp, page } = await askNode(node, deadlineMs)
     const gateway: Look<boolean> = { seen: true, value: shell.addresses.has(node.gw) }
-    return { gateway, cdp: { seen: true, value: cdp }, page }
+    const netns = named ? lookNetns(p, node.netns) : undefined
+    const missing = netns?.seen === true && !netns.value.exists ? { missingNetns: node.netns } : {}
+    return { gateway, cdp: { seen: true, value: cdp }, page, ...missing }
   })
   // The process table is read while the sockets wait.
   const processes = lookForBrowsers(p, nodes, sight)

@@ -65,6 +65,8 @@ export type PageFact =
 export interface LiveFacts {
   /** Seen only from the host's PID namespace with nothing hidden. */
   readonly process: Look<ProcessFact>
+  /** The name of the node's namespace, when this host has none of that name. */
+  readonly missingNetns?: string
   /** The host's end of the veth, by its address; seen only from the host's network namespace. */
   readonly gateway: Look<boolean>
   /** Seen only from the host's network namespace. */

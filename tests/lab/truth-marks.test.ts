@@ -131,3 +131,12 @@ for (const [url, title] of [
     await until('the error page', () => lookAt().page !== 'ok', 10_000)
     assert.deepEqual(lookAt(), { word: 'DEGRADED page', page: 'fail' })
   })
+
+test('a namespace that lost its name is missing, though its browser answers', () => {
+  ok(['ip', 'netns', 'del', `warp-${SITE}`])
+  for (const shell of ['root', 'user', 'no-bus'] as const) {
+    const r = sh(inShell(shell, ['box', 'fleet', 'status', SITE, '--json']), { deadlineMs: 20_000 })
+    const [n] = JSON.parse(r.stdout).nodes
+    assert.deepEqual([n.text, n.reason], ['DEGRADED netns', `netns warp-${SITE} missing`], r.stdout)
+  }
+})

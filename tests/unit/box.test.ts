@@ -51,9 +51,13 @@ describe('a pause', () => {
     const rebooted = { wallMs: NOW.wallMs + 59_000, bootMs: 5_000, bootId: 'next' }
     assert.ok(isPaused(intent, rebooted))
     assert.ok(!isPaused(intent, { ...rebooted, wallMs: NOW.wallMs + 60_000 }))
-    assert.equal(removePause(p, 'muse'), true)
-    assert.equal(readIntent(p, 'muse').intent, undefined)
-    assert.equal(removePause(p, 'muse'), false)
+    const later = { ...NOW, bootMs: NOW.bootMs + 1000, wallMs: NOW.wallMs + 1000 }
+    assert.equal(removePause(p, 'muse', later), true)
+    const ended = readIntent(p, 'muse').intent
+    assert.ok(!isPaused(ended, later) && !isPaused(ended, { ...later, bootId: 'next' }))
+    // Its time stays on record: what ran within it has proved nothing.
+    assert.equal(ended?.untilBootMs, later.bootMs)
+    assert.equal(removePause(p, 'muse', later), false)
   })
   it('says who asked, through sudo too', () => {
     assert.equal(whoAsks({ SUDO_USER: 'alice' }), 'alice')

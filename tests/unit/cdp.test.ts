@@ -91,6 +91,8 @@ for (const [name, targets, title, kind, id] of verdicts) {
 for (const [title, url, want] of [
   ['127.0.0.1', 'http://127.0.0.1:1/', true],
   ['chat.example', 'https://chat.example/c/1', true],
+  ['müse.example', 'http://m\u00fcse.example/', true],
+  ['xn--mse-hoa.example', 'http://xn--mse-hoa.example/', true],
   ['chat.example', 'chrome-error://chromewebdata/', true],
   ['Muse chat', 'https://chat.example/c/1', false],
   ['127.0.0.1:8080', 'http://127.0.0.1:8080/', false],

@@ -42,6 +42,21 @@ describe('an answer that cannot be the node’s', () => {
   })
 })
 
+describe('a namespace that lost its name', () => {
+  const f = live(user, { missingNetns: 'warp-muse' })
+  it('is missing although its browser answers', () => {
+    const v = decide(f)
+    assert.equal(phrase(v), 'DEGRADED netns')
+    assert.equal(v.reason, 'netns warp-muse missing')
+    const mark = (layer: string) => v.layers.find((l) => l.layer === layer)
+    assert.deepEqual(
+      [mark('cdp')?.state, mark('relay')?.state, mark('egress')?.state],
+      ['ok', 'ok', 'unknown'],
+    )
+    assert.equal(readable(f, v).word, 'OK')
+  })
+})
+
 describe('a page that may be an error page', () => {
   const page = saw({
     ok: 'unsure',

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer as createHttp } from 'node:http'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { describe, it, type TestContext } from 'node:test'
@@ -7,9 +7,10 @@ import { WebSocketServer } from 'ws'
 import { lookLive } from '../../lib/evidence/live.ts'
 import { inUnit, lookForBrowsers } from '../../lib/evidence/process.ts'
 import type { Sight } from '../../lib/evidence/sight.ts'
-import { paths } from '../../lib/paths.ts'
+import { type Paths, paths } from '../../lib/paths.ts'
 import type { Node } from '../../lib/types.ts'
 import { fakeProc } from './fake-proc.ts'
+import { tempPaths } from './temp.ts'
 
 const yes = { seen: true, value: true } as const
 const sighted: Sight = { processes: yes, absenceCounts: true, network: () => yes, blind: [] }
@@ -109,6 +110,21 @@ describe('the answer on the relay’s address', () => {
     const port = await serve(t, () => {})
     const other = port === 65535 ? port - 1 : port + 1
     assert.equal((await ask(t, other)).cdp.kind, 'refused')
+  })
+
+  it('a namespace without a name is missing, as far as the directory is the host’s', async (t) => {
+    const port = await serve(t, answers(page('Chat')))
+    const look = async (p: Paths, absenceCounts: boolean) =>
+      (await lookLive(p, [node(port)], shell, { ...sighted, absenceCounts }, 300)).get('muse')?.missingNetns
+    const p = { ...tempPaths(t), proc: emptyProc(t).proc }
+    mkdirSync(p.run, { recursive: true })
+    assert.equal(await look(p, true), undefined)
+    mkdirSync(p.netnsDir)
+    assert.equal(await look(p, true), 'warp-muse')
+    assert.equal(await look(p, false), undefined)
+    assert.equal(await look({ ...p, netnsDir: '/proc/self/fd' }, true), undefined)
+    writeFileSync(`${p.netnsDir}/warp-muse`, '')
+    assert.equal(await look(p, true), undefined)
   })
 
   it('many silent nodes take one deadline, not one each', async (t) => {
