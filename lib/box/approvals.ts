@@ -3,6 +3,7 @@ import { collect } from '../evidence/collect.ts'
 import { readable } from '../evidence/decide.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import type { Paths } from '../paths.ts'
+import { exitBeside, refusedLine } from '../refused.ts'
 import { clean } from '../text.ts'
 import { select } from './select.ts'
 
@@ -19,7 +20,7 @@ const MEANS = {
  * unreachable browser has no empty queue. @returns 0 all OK, 1 something down, 2 something not verified
  */
 export async function approvalsCheck(p: Paths, names: readonly string[], json: boolean): Promise<ExitCode> {
-  const { config, nodes } = select(p, names)
+  const { config, nodes, refused, registry } = select(p, names)
   const { judged } = await collect(p, config, nodes)
   const found = judged.map(({ node, facts, verdict }) => ({ node: node.name, ...readable(facts, verdict) }))
   if (json) process.stdout.write(`${JSON.stringify(found)}\n`)
@@ -32,6 +33,8 @@ export async function approvalsCheck(p: Paths, names: readonly string[], json: b
       process.stdout.write(`${node.padEnd(width)}  ${color(word.padEnd(7))}  ${MEANS[word]}${more}\n`)
     }
   }
+  // On stderr beside JSON, whose shape programs know.
+  for (const e of refused) (json ? process.stderr : process.stdout).write(`${refusedLine(registry, e)}\n`)
   if (found.some((f) => f.word === 'DOWN')) return EXIT.UNHEALTHY
-  return found.every((f) => f.word === 'OK') ? EXIT.OK : EXIT.UNKNOWN
+  return exitBeside(found.every((f) => f.word === 'OK') ? EXIT.OK : EXIT.UNKNOWN, refused)
 }

@@ -41,7 +41,7 @@ export interface UpContext {
 export async function nodeUp(ctx: UpContext, name: string, row: Omit<RowOptions, 'add'>): Promise<ExitCode> {
   assertRow(ctx, assertNodeName(name), true)
   // A tunnel that cannot come up would be waited for, and then fail: refused before anything is changed.
-  if (tunnelConfigured(ctx.p, name)) readTunnelConf(ctx.p, name)
+  if (tunnelConfigured(ctx.p, name)) readTunnelConf(ctx.p, name, ownerOf(ctx.p))
   const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
   return withLock(ctx.p, `node-${name}`, 'bringing the node up', opts, async () => {
     const by = 'netvm-node-up'
@@ -106,6 +106,11 @@ async function network(ctx: UpContext, node: Node): Promise<void> {
   const did = want === undefined ? [] : await networkUp(ctx.p, want)
   for (const line of did) ctx.say('netns', line)
   if (did.length === 0) ctx.say('netns', `${node.netns} is there`)
+}
+
+/** Whose the tunnel's keys must be: root's; under a test root whoever runs the test. */
+function ownerOf(p: Paths): number {
+  return p.root === '' ? 0 : (process.geteuid?.() ?? 0)
 }
 
 function dependants(name: string): string[] {

@@ -21,7 +21,7 @@ export function tryFlock(fd: number, mode: 'exclusive' | 'shared' = 'exclusive')
   if (r.status === CONFLICT) return false
   if (r.error) throw r.error
   const next = 'dmesg | tail -n 20'
-  throw new NetvmError(`cannot lock: flock(1) ${`exit ${r.status ?? r.signal}`}`, {
+  throw new NetvmError(`cannot lock: flock(1) exit ${r.status ?? r.signal}`, {
     exitCode: EXIT.UNKNOWN,
     next,
   })

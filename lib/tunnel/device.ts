@@ -158,7 +158,9 @@ async function startWireguardGo(p: Paths, wg: string): Promise<void> {
     const what = missing
       ? 'this kernel has no WireGuard and wireguard-go is missing'
       : `wireguard-go: ${err.message}`
-    failure = new NetvmError(what, missing ? { next: 'apt-get install wireguard-go' } : {})
+    failure = new NetvmError(what, {
+      next: missing ? 'apt-get install wireguard-go' : 'ls -l /dev/net/tun',
+    })
   })
   child.on('exit', (code, signal) => {
     failure ??= new NetvmError(`wireguard-go could not make ${wg} (${signal ?? `exit ${code}`})`, {

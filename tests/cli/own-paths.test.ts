@@ -199,6 +199,7 @@ test('a refused row is seen by every run over the fleet: exit 2, told with its l
   for (const argv of [
     ['agent-health', '--dry-run'],
     ['agent-health', 'status'],
+    ['box', 'approvals', 'check'],
     ['box', 'fleet', 'status'],
     ['cdp-relay-watchdog', '--dry-run'],
     ['host-evidence'],

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { ok, sh } from './harness.ts'
+
+// What the host refuses, on a whole host: nothing half made is left, and the printed command helps.
+
+const REGISTRY = '/etc/netvm/NODES.md'
+const up = (...more: string[]) => sh(['netvm-node-up', 'n1', ...more], { deadlineMs: 150_000 })
+const next = (text: string) => /; next: (.+)$/m.exec(text)?.[1] ?? ''
+const units = () => ok(['systemctl', 'list-units', '--all', '--plain', '--no-legend', '*@n1.*'])
+
+test('a plain file where receipts should be: refused before the row, and the printed command mends it', () => {
+  const before = readFileSync(REGISTRY, 'utf8')
+  renameSync('/run/netvm/receipts', '/run/netvm/receipts.real')
+  writeFileSync('/run/netvm/receipts', '')
+  const ran = up()
+  assert.equal(ran.code, 2, ran.all)
+  assert.match(ran.stderr, /\/run\/netvm\/receipts is no directory.*; next: mv \/run\/netvm\/receipts /)
+  assert.equal(readFileSync(REGISTRY, 'utf8'), before)
+  assert.equal(units(), '')
+  ok(['bash', '-c', next(ran.stderr)])
+  rmSync('/run/netvm/receipts.moved')
+  renameSync('/run/netvm/receipts.real', '/run/netvm/receipts')
+})
+
+test('a disk without room: refused before the row', () => {
+  const before = readFileSync(REGISTRY, 'utf8')
+  ok(['mount', '-t', 'tmpfs', '-o', 'size=64k', 'small', '/var/lib/netvm'])
+  try {
+    sh(['dd', 'if=/dev/zero', 'of=/var/lib/netvm/fill', 'bs=4k'])
+    const ran = up()
+    assert.equal(ran.code, 2, ran.all)
+    assert.match(ran.stderr, /\/var\/lib\/netvm: no space is left on the file system/)
+    assert.equal(readFileSync(REGISTRY, 'utf8'), before)
+    ok(['bash', '-c', next(ran.stderr)])
+  } finally {
+    ok(['umount', '/var/lib/netvm'])
+  }
+})
+
+test('a tunnel configuration that is none: refused with its line, nothing is made or waited for', () => {
+  const before = readFileSync(REGISTRY, 'utf8')
+  mkdirSync('/etc/netvm/wireguard', { recursive: true })
+  writeFileSync('/etc/netvm/wireguard/n1.conf', 'garbage\n')
+  chmodSync('/etc/netvm/wireguard/n1.conf', 0o600)
+  const ran = up()
+  assert.equal(ran.code, 78, ran.all)
+  assert.match(ran.stderr, /n1\.conf: line 1: .*; next: editor \/etc\/netvm\/wireguard\/n1\.conf/)
+  assert.equal(readFileSync(REGISTRY, 'utf8'), before)
+  assert.equal(units(), '')
+  assert.ok(!existsSync('/run/netns/warp-n1') && !existsSync('/etc/netvm/nodes/n1.env'))
+  rmSync('/etc/netvm/wireguard/n1.conf')
+})
+
+test('a node that cannot start after its row was written: told, and the row can be taken back', () => {
+  ok(['systemctl', 'mask', '--runtime', 'netvm-netns@n1.service'])
+  const ran = up()
+  assert.ok(ran.code !== 0, ran.all)
+  assert.match(
+    ran.stderr,
+    /the row of n1 is active now: `netvm-node-down n1` takes it back; next: journalctl -u /,
+  )
+  assert.match(readFileSync(REGISTRY, 'utf8'), /\| n1 \|.*\| active \|/)
+  assert.equal(sh(['netvm-node-down', 'n1'], { deadlineMs: 150_000 }).code, 0)
+  assert.match(readFileSync(REGISTRY, 'utf8'), /\| n1 \|.*\| retired \|/)
+  ok(['systemctl', 'unmask', '--runtime', 'netvm-netns@n1.service'])
+})
+
+test('cdp-queue makes no queue for a node that is retired or that nobody has', () => {
+  for (const [name, says] of [
+    ['n1', /is retired/],
+    ['n2', /no node "n2" .*did you mean n1\?/],
+  ] as const) {
+    const ran = sh(['cdp-queue', 'run', name, '--', 'true'])
+    assert.equal(ran.code, 64, ran.all)
+    assert.match(ran.stderr, says)
+    assert.ok(!existsSync(`/run/netvm/cdp-queue/${name}`))
+  }
+})
