@@ -1,4 +1,4 @@
-import { pageVerdict, parseTargets, parseVersion } from '../cdp.ts'
+import { mayBeErrorPage, type PageVerdict, pageVerdict, parseTargets, parseVersion } from '../cdp.ts'
 import type { Config } from '../config.ts'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../curl.ts'
 import { holdsListener, listenersIn } from '../listener.ts'
@@ -58,7 +58,7 @@ export function readAnswers(
   main: MainProcess,
   results: Look<readonly FetchResult[]>,
   known?: string,
-): Pick<BrowserLook, 'cdp' | 'page'> {
+): Pick<BrowserLook, 'cdp' | 'page' | 'doubtful'> {
   if (!results.seen) return { cdp: results }
   const [version, list] = results.value
   const cdp = readVersion(p, node, main, version, known)
@@ -67,7 +67,7 @@ export function readAnswers(
     const detail = `/json/list: ${list?.error ?? 'not asked'}`
     return { cdp: { seen: true, value: { state: 'unreachable', detail } } }
   }
-  return { cdp: { seen: true, value: cdp }, page: { seen: true, value: readPages(list, node.chatTitle) } }
+  return { cdp: { seen: true, value: cdp }, ...readPages(list, node.chatTitle) }
 }
 
 function readVersion(
@@ -100,10 +100,19 @@ function squatter(p: Paths, node: Node, main: MainProcess): string {
   return `, from pid ${pid} (${clean(readArgv(p.proc, pid)[0] ?? '?', 60)})`
 }
 
-function readPages(list: FetchResult, title: string): PageFinding {
+function readPages(list: FetchResult, title: string): Pick<BrowserLook, 'page' | 'doubtful'> {
   const targets = parseTargets(list.body)
-  if (!targets) return { state: 'missing', detail: '/json/list is not a target list' }
+  if (!targets)
+    return { page: { seen: true, value: { state: 'missing', detail: '/json/list is not a target list' } } }
   const found = pageVerdict(targets, title)
+  if (found.kind === 'ok' && mayBeErrorPage(found.page)) {
+    const value = { state: 'doubtful', detail: 'the page was not asked' } as const
+    return { page: { seen: true, value }, doubtful: targets }
+  }
+  return { page: { seen: true, value: pageFinding(found) } }
+}
+
+function pageFinding(found: PageVerdict): PageFinding {
   switch (found.kind) {
     case 'ok':
       return { state: 'ok', title: clean(found.page.title, 80) }
@@ -116,6 +125,22 @@ function readPages(list: FetchResult, title: string): PageFinding {
     case 'errorPage':
       return { state: 'error-page', detail: `error page: ${clean(found.page.title, 80)}` }
   }
+}
+
+/**
+ * Asks the pages themselves where the target list left them in doubt; every other look comes back as it is, and
+ * loads nothing for it.
+ *
+ * @param deadlineMs added to that of the requests before it: their slowest answer may have used all of theirs
+ */
+export async function settlePage<T extends Pick<BrowserLook, 'page' | 'doubtful'>>(
+  node: Node,
+  look: T,
+  deadlineMs: number,
+): Promise<T> {
+  if (look.doubtful === undefined) return look
+  const { confirmPage } = await import('./confirm.ts')
+  return { ...look, page: { seen: true, value: await confirmPage(node, look.doubtful, deadlineMs) } }
 }
 
 /** One look at process, CDP and page of a node whose namespace is there, judged. One curl process at most. */
@@ -131,5 +156,6 @@ export async function lookBrowser(
   const main = found.process.seen ? found.process.value : undefined
   if (!main) return judgeBrowser(found, asked)
   const results = await fetchInNetns(node.netns, cdpRequests(node, deadlineMs))
-  return judgeBrowser({ ...found, ...readAnswers(ctx.p, node, main, results) }, asked)
+  const answers = readAnswers(ctx.p, node, main, results)
+  return judgeBrowser({ ...found, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }, asked)
 }

@@ -1,3 +1,4 @@
+import type { Target } from '../cdp.ts'
 import type { LayerMark, Look, Verdict } from '../types.ts'
 
 /** One main process of a node's profile (no `--type=`, not a zombie). */
@@ -19,6 +20,8 @@ export type CdpFinding =
 export type PageFinding =
   | { readonly state: 'ok'; readonly title: string }
   | { readonly state: 'missing' | 'no-pages' | 'error-page'; readonly detail: string }
+  /** The title is there, on what may be the browser's own error page. */
+  | { readonly state: 'doubtful'; readonly detail: string }
 
 /** One look at the browser layers from inside the namespace. */
 export interface BrowserLook {
@@ -29,6 +32,8 @@ export interface BrowserLook {
   /** Absent when it was not asked (no process). */
   readonly cdp?: Look<CdpFinding>
   readonly page?: Look<PageFinding>
+  /** The target list, when its page is in doubt: `settlePage` asks these. */
+  readonly doubtful?: readonly Target[]
 }
 
 /** The look, judged: `process → cdp → page`, the first failing one owns the fault. */

@@ -10,7 +10,7 @@ import { clean } from '../text.ts'
 import type { Node } from '../types.ts'
 import { type Deadline, sleep } from './deadline.ts'
 import { judgeBrowser } from './judge.ts'
-import { type BrowserContext, cdpRequests, lookBrowser, readAnswers } from './look.ts'
+import { type BrowserContext, cdpRequests, lookBrowser, readAnswers, settlePage } from './look.ts'
 import type { BrowserJudgement, Ended, MainProcess, UnitState } from './types.ts'
 
 /** Between two looks for the listener: four small files of /proc, so often costs little. */
@@ -98,7 +98,8 @@ async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<
   const results = await fetchInNetns(node.netns, cdpRequests(node, ctx.config.innerDeadlineMs))
   const look = { process: { seen: true, value: main } as const, elsewhere: [] }
   const asked = { title: node.chatTitle, port: node.cdpPort }
-  return judgeBrowser({ ...look, ...readAnswers(ctx.p, node, main, results) }, asked)
+  const answers = readAnswers(ctx.p, node, main, results)
+  return judgeBrowser({ ...look, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }, asked)
 }
 
 /** What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. */

@@ -1,5 +1,5 @@
 import { judgeBrowser } from '../../browser/judge.ts'
-import { type BrowserContext, cdpRequests, findMain, readAnswers } from '../../browser/look.ts'
+import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
 import type { BrowserLook } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { type FetchResult, fetchInNetns } from '../../curl.ts'
@@ -36,9 +36,8 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const results: Look<FetchResult[]> =
     requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
   const egress = configured ? await askEgress(ctx, node, after(results, cdp.length)) : NOT_CONFIGURED
-  const look: BrowserLook = main
-    ? { ...found, ...readAnswers(p, node, main, results, known(p, node)) }
-    : found
+  const answers = main ? readAnswers(p, node, main, results, known(p, node)) : {}
+  const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined
   return { ...start, egress, browser, ...(identity === undefined ? {} : { identity }) }
