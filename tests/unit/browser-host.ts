@@ -1,0 +1,42 @@
+import type { TestContext } from 'node:test'
+import type { BrowserContext } from '../../lib/browser/look.ts'
+import { loadConfig } from '../../lib/config.ts'
+import { paths } from '../../lib/paths.ts'
+import { findNode, readRegistry } from '../../lib/registry.ts'
+import type { Node } from '../../lib/types.ts'
+import { Host } from '../cli/chromebox-host.ts'
+
+export interface World {
+  readonly host: Host
+  readonly ctx: BrowserContext
+  readonly node: Node
+}
+
+/**
+ * A host in a temporary folder for functions of ours that call programs: `ip`, `systemctl` and `journalctl`
+ * are fixtures on this process's PATH, browsers and sockets are real.
+ */
+export async function world(t: TestContext, config: Record<string, string | number> = {}): Promise<World> {
+  const host = await Host.make()
+  const before = { ...process.env }
+  host.config(config)
+  Object.assign(process.env, host.env())
+  t.after(() => {
+    host.close()
+    process.env = before
+  })
+  const p = paths()
+  const loaded = loadConfig(p)
+  return { host, ctx: { p, config: loaded }, node: findNode(readRegistry(p, loaded), 'muse') }
+}
+
+/** Makes one `ip netns exec` say when it was called, in milliseconds of the wall clock. */
+export function timeCalls(host: Host): () => number[] {
+  host.program('bin/ip', 'date +%s%3N >> "$HOST/asked"; shift 3; exec "$@"')
+  return () =>
+    host
+      .read('asked')
+      .split('\n')
+      .filter((l) => l !== '')
+      .map(Number)
+}

@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict'
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { deadlineIn } from '../../lib/browser/deadline.ts'
+import { lookBrowser } from '../../lib/browser/look.ts'
+import {
+  type RelaunchOptions,
+  relaunchBrowser,
+  relaunchLocked,
+  relaunchNeedsMs,
+} from '../../lib/browser/relaunch.ts'
+import { LockedError } from '../../lib/errors.ts'
+import { withLock } from '../../lib/lock.ts'
+import { profileDir } from '../../lib/paths.ts'
+import { type World, world } from './browser-host.ts'
+
+const OLD = 3600
+const ENDED = (status: number): string =>
+  `Result=exit-code\nExecMainCode=1\nExecMainStatus=${status}\nExecMainExitTimestampMonotonic=5\n`
+
+/** A relaunch with the look that its caller has just made. */
+async function relaunch(w: World, opts: Partial<RelaunchOptions> = {}, leftMs = 90_000) {
+  const judgement = await lookBrowser(w.ctx, w.node)
+  w.host.calls()
+  return relaunchLocked(w.ctx, w.node, judgement, { why: 'a test', deadline: deadlineIn(leftMs), ...opts })
+}
+
+const jobs = (w: World): string[] =>
+  w.host
+    .calls()
+    .filter((c) => /^systemctl (start|stop)/.test(c))
+    .map((c) => c.split(' ')[1] ?? '')
+
+/** A browser that is old enough to be ended. */
+async function oldBrowser(w: World, how: Parameters<World['host']['browser']>[0]): Promise<number> {
+  const pid = await w.host.browser(how)
+  w.host.uptime(OLD)
+  return pid
+}
+
+test('the guard: a browser younger than the setting is left alone, and nothing is asked', async (t) => {
+  const w = await world(t)
+  const pid = await w.host.browser({ title: 'News' })
+  let begun = false
+  const got = await relaunch(w, {
+    begin: () => {
+      begun = true
+      return undefined
+    },
+  })
+  assert.equal(got.did, 'nothing')
+  assert.match(got.did === 'nothing' ? got.why : '', /^skip kill: launched \d+s ago$/)
+  assert.deepEqual(w.host.calls(), [])
+  assert.equal(begun, false, 'an attempt that is not made is not recorded')
+  process.kill(pid, 0)
+})
+
+test('too little time left for stop and verification: the next run does it', async (t) => {
+  const w = await world(t)
+  const pid = await oldBrowser(w, { title: 'News' })
+  const need = relaunchNeedsMs(w.ctx.config, true)
+  const got = await relaunch(w, {}, need - 1)
+  assert.match(got.did === 'nothing' ? got.why : '', /^too little time left in this run/)
+  assert.deepEqual(jobs(w), [])
+  process.kill(pid, 0)
+})
+
+test('a dead browser needs no time to stop', async (t) => {
+  const w = await world(t)
+  assert.ok(relaunchNeedsMs(w.ctx.config, false) < relaunchNeedsMs(w.ctx.config, true))
+  w.host.onStart({})
+  const got = await relaunch(w, {}, relaunchNeedsMs(w.ctx.config, false) + 500)
+  assert.equal(got.did, 'ok')
+})
+
+test('verification never takes longer than a minute, whatever the settings ask for', async (t) => {
+  const w = await world(t, { NETVM_RELAUNCH_CHECKS: 10, NETVM_RELAUNCH_INTERVAL: 60 })
+  assert.ok(relaunchNeedsMs(w.ctx.config, false) <= 62_000)
+})
+
+test('begin refuses: nothing is touched, and its words are told', async (t) => {
+  const w = await world(t)
+  const pid = await oldBrowser(w, { title: 'News' })
+  const alive: boolean[] = []
+  const got = await relaunch(w, {
+    begin: (ended, lives) => {
+      alive.push(lives)
+      assert.deepEqual(ended, { how: 'unknown', detail: 'it was running' })
+      return 'the disk is full'
+    },
+  })
+  assert.equal(got.did === 'nothing' ? got.why : '', 'the disk is full')
+  assert.deepEqual(alive, [true])
+  assert.deepEqual(jobs(w), [])
+  process.kill(pid, 0)
+})
+
+test('a dead browser: begin hears how it ended, before the start, and it is not stopped first', async (t) => {
+  const w = await world(t)
+  w.host.write('ended', ENDED(5))
+  w.host.onStart({})
+  let before: string[] | undefined
+  const got = await relaunch(w, {
+    begin: (ended, alive) => {
+      assert.deepEqual(ended, { how: 'exit-code', detail: 'exit code 5', status: 5 })
+      assert.equal(alive, false)
+      before = jobs(w)
+      return undefined
+    },
+  })
+  assert.equal(got.did, 'ok')
+  assert.deepEqual(before, [])
+  assert.deepEqual(jobs(w), ['start'])
+  if (got.did !== 'ok') return
+  assert.equal(got.reason, '')
+  assert.equal(got.judgement.verdict.state, 'healthy')
+  assert.equal(got.ended.status, 5)
+  assert.ok(got.durationMs > 0)
+})
+
+test('a living one is stopped, started and found well', async (t) => {
+  const w = await world(t)
+  const pid = await oldBrowser(w, { mode: 'silent' })
+  w.host.onStart({})
+  const got = await relaunch(w)
+  assert.equal(got.did, 'ok')
+  assert.deepEqual(jobs(w), ['stop', 'start'])
+  assert.notEqual(got.judgement.process?.pid, pid)
+})
+
+test('the unit that the caller asked already is not asked again before the start', async (t) => {
+  const w = await world(t)
+  w.host.onStart({})
+  let shows = -1
+  await relaunch(w, {
+    unit: { active: 'failed', mainPid: 0, ended: { how: 'clean', detail: 'exit code 0', status: 0 } },
+    begin: () => {
+      shows = w.host.calls().filter((c) => c.startsWith('systemctl show')).length
+      return undefined
+    },
+  })
+  assert.equal(shows, 0)
+})
+
+test('processes that cannot be seen: nothing is done', async (t) => {
+  const w = await world(t)
+  rmSync(join(w.ctx.p.proc, 'self'))
+  const got = await relaunch(w)
+  assert.match(got.did === 'nothing' ? got.why : '', /^cannot see processes: /)
+  assert.deepEqual(w.host.calls(), [])
+})
+
+test('a start that systemd refuses is a failed attempt with its words', async (t) => {
+  const w = await world(t)
+  const systemctl = w.host.read('bin/systemctl').replace('#!/bin/bash\n', '')
+  w.host.program(
+    'bin/systemctl',
+    `case "$*" in *start*) echo "Unit chromebox@muse.service is masked." >&2; exit 1;; esac\n${systemctl}`,
+  )
+  const got = await relaunch(w)
+  assert.equal(got.did, 'failed')
+  assert.match(
+    got.did === 'failed' ? got.reason : '',
+    /systemctl start chromebox@muse\.service: Unit .* is masked/,
+  )
+})
+
+test('one that dies at once: the reason, how it ended and what it said', async (t) => {
+  const w = await world(t)
+  w.host.write('ended', ENDED(1))
+  w.host.write('printed', 'cannot open display\n')
+  w.host.onStart({ mode: 'dies' })
+  const got = await relaunch(w)
+  assert.equal(
+    got.did === 'failed' ? got.reason : '',
+    'no chromium process for profile (it ended: exit code 1; it said: cannot open display)',
+  )
+})
+
+test('a squatter on the port: the attempt fails by its name, and it lives', async (t) => {
+  const w = await world(t)
+  const squatter = await w.host.browser()
+  rmSync(join(w.ctx.p.proc, String(squatter)))
+  rmSync(join(w.host.dir, 'main.pid'))
+  t.after(() => process.kill(squatter, 'SIGKILL'))
+  w.host.onStart({ mode: 'deaf' })
+  const got = await relaunch(w)
+  assert.match(
+    got.did === 'failed' ? got.reason : '',
+    /^port squatted: :\d+ answers but is not this node's browser \(Fake\/1/,
+  )
+  process.kill(squatter, 0)
+})
+
+const locked = (w: World): void =>
+  symlinkSync('another-host-1', join(profileDir(w.ctx.p, 'muse'), 'SingletonLock'))
+
+test('exit 21 without a lock to mend: one start, and it says that it left the links alone', async (t) => {
+  const w = await world(t)
+  w.host.write('ended', ENDED(21))
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.equal(got.did, 'failed')
+  assert.deepEqual(jobs(w), ['start'])
+  assert.match(
+    got.did === 'failed' ? got.notes.join() : '',
+    /Singleton links left alone: there was no Singleton link to remove/,
+  )
+})
+
+test('exit 21 with one: mended, started a second time, and no third', async (t) => {
+  const w = await world(t)
+  locked(w)
+  w.host.write('ended', ENDED(21))
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.equal(got.did, 'failed')
+  assert.deepEqual(jobs(w), ['start', 'start'])
+  assert.match(
+    got.did === 'failed' ? got.notes.join() : '',
+    /removed 1 Singleton links \(lock of another-host-1\)/,
+  )
+})
+
+test('another exit code leaves the lock where it is', async (t) => {
+  const w = await world(t)
+  locked(w)
+  w.host.write('ended', ENDED(1))
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.deepEqual(jobs(w), ['start'])
+  assert.deepEqual(got.did === 'failed' ? got.notes : undefined, [])
+})
+
+test('a profile that Chromium reset meanwhile is told beside the success', async (t) => {
+  const w = await world(t)
+  w.host.onStart({})
+  const start = w.host.read('start').replace('#!/bin/bash\n', '')
+  const dir = join(profileDir(w.ctx.p, 'muse'), 'Default')
+  w.host.program('start', `mkdir -p "${dir}"; echo "{" > "${dir}/Preferences.bad"\n${start}`)
+  const got = await relaunch(w)
+  assert.equal(got.did, 'ok')
+  assert.match(got.did === 'ok' ? got.notes.join() : '', /^Chromium reset the profile/)
+})
+
+const actuate = (t: TestContext, w: World, opts: Partial<RelaunchOptions>) => {
+  t.diagnostic(w.host.dir)
+  return relaunchBrowser(w.ctx, w.node, { why: 'a test', lockWaitMs: 300, ...opts })
+}
+
+test('stillNeeded is asked under the lock with a fresh look, and can call it off', async (t) => {
+  const w = await world(t)
+  await oldBrowser(w, {})
+  w.host.calls()
+  const got = await actuate(t, w, { stillNeeded: (j) => `it is ${j.verdict.state} by now` })
+  assert.equal(got.did === 'nothing' ? got.why : '', 'it is healthy by now')
+  assert.deepEqual(jobs(w), [])
+})
+
+test('another run has the node: LockedError names the lock, nothing is touched', async (t) => {
+  const w = await world(t)
+  await withLock(w.ctx.p, 'node-muse', 'a long relaunch', { waitMs: 1000 }, async () => {
+    await assert.rejects(actuate(t, w, {}), (err: unknown) => {
+      assert.ok(err instanceof LockedError)
+      assert.match(err.message, /the lock node-muse, held by /)
+      return true
+    })
+  })
+  assert.deepEqual(w.host.calls(), [])
+})
+
+test('the actuator from its lock to the healthy look', async (t) => {
+  const w = await world(t)
+  w.host.onStart({})
+  writeFileSync(join(w.host.dir, 'ended'), ENDED(3))
+  const got = await actuate(t, w, { program: 'agent-health', stillNeeded: () => undefined })
+  assert.equal(got.did, 'ok')
+  assert.deepEqual(jobs(w), ['start'])
+})
