@@ -41,7 +41,7 @@ export interface TimerState {
   /** `waiting`, `running` (its service runs now, so it has no next elapse), `elapsed`, `dead`. */
   readonly sub: string
   readonly result: string
-  /** Period of `OnUnitActiveSec`, in ms; undefined when it has none. */
+  /** Period of `OnUnitActiveSec`, in ms, the shortest of several; undefined when it has none. */
   readonly periodMs?: number
   /** Milliseconds since boot (CLOCK_MONOTONIC); Infinity when nothing is scheduled. */
   readonly nextElapseMs: number
@@ -213,8 +213,7 @@ function signalName(signal: number): string {
 
 /** Reads a timer's properties (`TIMER_PROPS`). */
 export function parseTimer(unit: UnitShow): TimerState {
-  const period = /OnUnitActiveUSec=([^;}]+)/.exec(unit.TimersMonotonic ?? '')?.[1]
-  const periodMs = period === undefined ? undefined : parseSpan(period)
+  const periodMs = elapseOf(unit, ['OnUnitActiveUSec'])
   const last = parseSpan(unit.LastTriggerUSecMonotonic ?? '')
   return {
     loaded: unit.LoadState === 'loaded',
@@ -226,6 +225,18 @@ export function parseTimer(unit: UnitShow): TimerState {
     ...(periodMs === undefined ? {} : { periodMs }),
     ...(last === undefined || last === 0 ? {} : { lastTriggerMs: last }),
   }
+}
+
+/** The shortest of a timer's elapses of the given kinds (`OnActiveUSec`), in ms; undefined when it has none. */
+export function elapseOf(unit: UnitShow, kinds: readonly string[]): number | undefined {
+  const spans = (unit.TimersMonotonic ?? '')
+    .split('\n')
+    .map((line) => /(\w+)=([^;}]+)/.exec(line))
+    .filter((m) => m !== null && kinds.includes(m[1] ?? ''))
+    .map((m) => parseSpan(m?.[2] ?? ''))
+    .filter((span) => span !== undefined)
+  // A timer elapses when the first of its settings does.
+  return spans.length === 0 ? undefined : Math.min(...spans)
 }
 
 /** Milliseconds of each unit systemd prints (systemd.time(7)). */

@@ -1,5 +1,6 @@
 import { rmdirSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { describe, run } from '../exec.ts'
 import type { Paths } from '../paths.ts'
 import { writeAtomic } from '../state.ts'
 import { systemctlOk } from '../systemctl.ts'
@@ -13,15 +14,21 @@ const SYSTEMCTL_DEADLINE_MS = 30_000
 /**
  * Carries out what the findings ask for: first every file, then one reload of systemd if a file or a
  * finding needs it, then the units. Nothing is reloaded when there is nothing to do.
+ * @returns what systemctl said of each unit that it could not act on; the other units were acted on
+ * @throws NetvmError when systemd cannot reload: then nothing that was written counts
  */
-export async function carryOut(p: Paths, findings: readonly Finding[]): Promise<void> {
+export async function carryOut(p: Paths, findings: readonly Finding[]): Promise<Map<string, string>> {
+  const refused = new Map<string, string>()
   const actions = findings.flatMap((f) => f.actions)
   for (const action of actions) onFiles(p, action)
-  if (actions.some((a) => a.kind === 'reload')) await systemctl('daemon-reload')
-  for (const action of merged(actions)) {
-    await systemctl(action.verb, action.units)
-    if (action.verb === 'reset-failed') for (const unit of action.units) rememberReset(p, unit)
+  if (actions.some((a) => a.kind === 'reload')) {
+    await systemctlOk(['daemon-reload'], [], { deadlineMs: SYSTEMCTL_DEADLINE_MS, next: 'systemctl status' })
   }
+  for (const { verb, units } of merged(actions)) {
+    for (const [unit, why] of await onUnits(verb, units)) refused.set(unit, why)
+    if (verb === 'reset-failed') for (const unit of units) rememberReset(p, unit)
+  }
+  return refused
 }
 
 function onFiles(p: Paths, action: Action): void {
@@ -50,9 +57,19 @@ function merged(actions: readonly Action[]): { verb: string; units: string[] }[]
   })
 }
 
-function systemctl(verb: string, units: readonly string[] = []): Promise<void> {
+/** One unit that cannot be acted on must cost the others nothing: after a failure each is asked for alone. */
+async function onUnits(verb: string, units: readonly string[]): Promise<[string, string][]> {
+  // Not --quiet: with it, systemctl keeps to itself why a start was refused.
+  const argv = ['systemctl', '--no-ask-password', verb, '--', ...units]
+  const result = await run(argv, { deadlineMs: SYSTEMCTL_DEADLINE_MS })
   // reset-failed of a unit that was unloaded meanwhile: there is nothing left to reset.
-  const fine = verb === 'reset-failed' ? { fine: /not loaded/ } : {}
-  const next = ['systemctl status', ...units].join(' ')
-  return systemctlOk([verb], units, { deadlineMs: SYSTEMCTL_DEADLINE_MS, next, ...fine })
+  if (result.code === 0 || (verb === 'reset-failed' && /not loaded/.test(result.stderr))) return []
+  // Without an answer each one alone would have none either.
+  if (units.length === 1 || result.timedOut || result.missing) {
+    const why = describe(result, SYSTEMCTL_DEADLINE_MS)
+    return units.map((unit) => [unit, why])
+  }
+  const each: [string, string][] = []
+  for (const unit of units) each.push(...(await onUnits(verb, [unit])))
+  return each
 }

@@ -8,14 +8,13 @@ import { clean } from '../text.ts'
 import type { Supervisor } from '../types.ts'
 import { decideDrift, watchdogTimer } from './decide.ts'
 import { findingLine, hookPath } from './ensure.ts'
+import { PERIOD_MS } from './limits.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { type Point, prove } from './proof.ts'
 import { readOptional } from './settings.ts'
 import type { Observation } from './types.ts'
 
 const JOURNAL_DEADLINE_MS = 20_000
-/** Periods of the templates in milliseconds, for a timer that has none to read. */
-const PERIOD_MS = { 'chromebox-watchdog': 120_000, 'cdp-relay-watchdog': 300_000, 'agent-health': 300_000 }
 
 /**
  * `--check`: changes nothing. Drift of the configuration first, then D7 proven from the journal and the
@@ -51,6 +50,7 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
   }
   const periodMs = (supervisor: Supervisor, node: string) => {
     const timer = supervisor === 'chromebox-watchdog' ? watchdogTimer(node) : `${supervisor}.timer`
+    // A timer that has none to read is judged by the release's.
     return seen.units[timer]?.periodMs ?? PERIOD_MS[supervisor]
   }
   const hook = (node: string) => hookBy(readOptional(hookPath(ctx, node)))

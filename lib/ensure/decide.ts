@@ -1,5 +1,7 @@
 /** The whole of drift: what one look at the host says is wrong, and what mends it. Pure. */
-import { serviceFinding, timerFinding } from './timers.ts'
+import { nodeInForce, removeForeign, serviceInForce, timerInForce } from './force.ts'
+import { PERIOD_MS } from './limits.ts'
+import { heldFinding, serviceFinding, timerFinding, unmask } from './timers.ts'
 import type { Action, Finding, Legacy, NodeLook, Observation, Orphan } from './types.ts'
 
 /** The loops that watch all rows in one run. */
@@ -42,8 +44,8 @@ function missingUnit(m: Observation['missingUnitFiles'][number]): Finding {
 
 /** Unit files changed on disk that systemd has not read. */
 function staleManager(o: Observation): Finding[] {
-  // A masked unit that has drop-ins says so for ever; reloading changes nothing.
-  const stale = Object.entries(o.units).filter(([, u]) => u.needReload && u.load !== 'masked')
+  // A unit that is refused, or masked with drop-ins, says so for ever; reloading changes nothing.
+  const stale = Object.entries(o.units).filter(([, u]) => u.needReload && u.load === 'loaded')
   if (stale.length === 0) return []
   const units = stale.map(([name]) => name)
   const says = `systemd has not read the newest ${units.slice(0, 3).join(', ')}${units.length > 3 ? ' ...' : ''}`
@@ -52,18 +54,46 @@ function staleManager(o: Observation): Finding[] {
 
 function nodeFindings(o: Observation, n: NodeLook): Finding[] {
   const { name } = n.node
-  const timer = watchdogTimer(name)
-  const findings = [settings(n), relayAddress(o, n), queue(n)]
-  const armable = !o.legacy.some((l) => l.scope === name)
-  const drift = timerFinding(name, timer, o.units[timer], o.nowMs)
+  const differ = settings(n)
   // Two supervisors on one browser kill it in turns: ours waits until the other one is gone.
-  if (drift && (armable || drift.actions.length === 0)) findings.push(drift)
-  const service = watchdogService(name)
-  const period = o.units[timer]?.periodMs
-  const look = o.units[service] && { ...o.units[service], ...(period !== undefined && { periodMs: period }) }
-  findings.push(serviceFinding(name, service, look, o.nowMs, o.resetAgoMs[service]))
-  findings.push(target(o, name), namespace(o, name))
+  const held = o.legacy.some((l) => l.scope === name)
+  const argv = `/usr/local/bin/chromebox-watchdog ${name}`
+  const want = { argv, periodMs: PERIOD_MS['chromebox-watchdog'], held, written: differ === undefined }
+  const findings = [differ, relayAddress(o, n), queue(n)]
+  findings.push(...scheduled(o, name, watchdogTimer(name), watchdogService(name), want))
+  findings.push(...nodeInForce(n.node, o.units), target(o, name), namespace(o, name))
   return findings.filter((f) => f !== undefined)
+}
+
+/** What re-arming cannot mend while the settings in force are what they are. */
+const SCHEDULE = ['timer-never', 'timer-infinite', 'timer-once', 'timer-far', 'timer-stale']
+
+/** A timer and the service it fires, together: what keeps one from working is often a fault of the other. */
+function scheduled(
+  o: Observation,
+  scope: string,
+  timer: string,
+  service: string,
+  want: { argv: string; periodMs: number; held: boolean; written: boolean },
+): (Finding | undefined)[] {
+  const [t, s] = [o.units[timer], o.units[service]]
+  const timerForce = want.written ? timerInForce(scope, timer, t, want.periodMs) : undefined
+  const serviceForce = serviceInForce(scope, service, s, want.argv)
+  let drift = timerFinding(scope, timer, t, o.nowMs, s?.startedMs)
+  // A timer whose service cannot be loaded does not start, or fails when it is due.
+  const futile = s !== undefined && s.load !== 'loaded' && s.load !== 'not-found'
+  if (drift && drift.actions.length > 0 && (want.held || futile)) drift = undefined
+  if (drift && timerForce && SCHEDULE.includes(drift.code)) drift = undefined
+  const stuck = serviceForce ? undefined : heldFinding(scope, timer, t, service, s, o.nowMs)
+  const period = t?.periodMs
+  const look = s && { ...s, ...(period !== undefined && { periodMs: period }) }
+  return [
+    timerForce,
+    drift,
+    serviceForce,
+    stuck,
+    serviceFinding(scope, service, look, o.nowMs, o.resetAgoMs[service]),
+  ]
 }
 
 function settings(n: NodeLook): Finding | undefined {
@@ -105,7 +135,7 @@ function relayAddress(o: Observation, n: NodeLook): Finding | undefined {
     says: `${unit} listens on ${listen.join(', ') || 'nothing'}, the row says ${want}`,
     actions: [],
     did: '',
-    next: `systemctl cat ${unit}`,
+    next: removeForeign(o.units[unit], /^(ListenStream|BindToDevice)$/) ?? `systemctl cat ${unit}`,
   }
 }
 
@@ -134,7 +164,7 @@ function target(o: Observation, name: string): Finding | undefined {
       says,
       actions: [],
       did: '',
-      next: `systemctl unmask ${unit}`,
+      next: unmask(unit, look),
     }
   }
   return {
@@ -154,7 +184,7 @@ function namespace(o: Observation, name: string): Finding | undefined {
   return { scope: name, code: 'netns-failed', says, actions: [], did: '', next: `netvm-node-up ${name}` }
 }
 
-function loopFindings(o: Observation, loop: string): Finding[] {
+function loopFindings(o: Observation, loop: (typeof LOOPS)[number]): Finding[] {
   const [timer, service] = [`${loop}.timer`, `${loop}.service`]
   // A unit file that is missing is a finding of its own, and mended before this one can be seen.
   if (o.missingUnitFiles.some((m) => m.name.endsWith(`/${timer}`) && m.copy !== undefined)) {
@@ -165,14 +195,9 @@ function loopFindings(o: Observation, loop: string): Finding[] {
     const says = `${timer} was not there to fire`
     return [{ scope: 'fleet', code: 'timer-missing', says, actions: verbs, did: 'enabled and armed' }]
   }
-  const drift = timerFinding('fleet', timer, o.units[timer], o.nowMs)
   const held = o.legacy.some((l) => l.scope === 'fleet' && l.what.includes(loop))
-  const period = o.units[timer]?.periodMs
-  const look = o.units[service] && { ...o.units[service], ...(period !== undefined && { periodMs: period }) }
-  return [
-    held && drift && drift.actions.length > 0 ? undefined : drift,
-    serviceFinding('fleet', service, look, o.nowMs, o.resetAgoMs[service]),
-  ].filter((f) => f !== undefined)
+  const want = { argv: `/usr/local/bin/${loop}`, periodMs: PERIOD_MS[loop], held, written: true }
+  return scheduled(o, 'fleet', timer, service, want).filter((f) => f !== undefined)
 }
 
 function orphanFindings(orphan: Orphan): Finding[] {

@@ -47,6 +47,24 @@ export function findingLine(f: Finding): string {
   return `${f.scope}: ${f.says}${next === undefined ? '' : `; next: ${next}`}`
 }
 
+/** What stayed after it was acted on: doing so again would change as little. */
+function futileLine(f: Finding, refused: ReadonlyMap<string, string>): string {
+  if (f.actions.length === 0) return findingLine(f)
+  const units = unitsOf(f)
+  const why = units.map((unit) => refused.get(unit)).find((text) => text !== undefined)
+  const next = units[0] === undefined ? 'systemctl status' : `systemctl status ${units[0]}`
+  return `${f.scope}: ${f.says}, and still is: ${why ?? `${f.did}, to no effect`}; next: ${next}`
+}
+
+function unitsOf(f: Finding): string[] {
+  return f.actions.flatMap((a) => ('unit' in a ? [a.unit] : []))
+}
+
+/** The same finding in two looks: the time that it has lasted is no part of it. */
+function key(f: Finding): string {
+  return `${f.scope} ${f.code} ${f.says.replace(/\b\d+(s|min|h|d)\b/g, '')}`
+}
+
 function allOr(scope: string): string {
   return scope === 'fleet' ? '--all' : scope
 }
@@ -86,18 +104,21 @@ export async function ensure(
 /** Mends what can be mended, adding a line for each to `did`. Returns a line for what is left. */
 async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]): Promise<string[]> {
   let findings: Finding[] = []
-  const told = new Set<string>()
-  for (let round = 0; round < ROUNDS; round++) {
+  let todo: Finding[] = []
+  const refused = new Map<string, string>()
+  const tried = new Set<string>()
+  for (let round = 0; ; round++) {
     const seen = await observe(ctx, target.node)
     findings = decideDrift(seen).filter((f) => inScope(f, target))
-    const todo = findings.filter((f) => f.actions.length > 0 && !told.has(`${f.scope} ${f.code} ${f.says}`))
-    if (todo.length === 0) break
-    await carryOut(ctx.p, todo)
+    // A command that ended well is no proof: what was done is said when it is seen.
+    const still = new Set(findings.filter((f) => f.actions.length > 0).map(key))
+    const mended = (f: Finding) => !still.has(key(f)) && unitsOf(f).every((unit) => !refused.has(unit))
+    for (const f of todo.filter(mended)) did.push(`${f.scope}: ${f.says}: ${f.did}`)
+    todo = findings.filter((f) => f.actions.length > 0 && !tried.has(key(f)))
+    if (todo.length === 0 || round === ROUNDS) break
+    for (const [unit, why] of await carryOut(ctx.p, todo)) refused.set(unit, why)
     await pages(ctx, todo)
-    for (const f of todo) {
-      told.add(`${f.scope} ${f.code} ${f.says}`)
-      did.push(`${f.scope}: ${f.says}: ${f.did}`)
-    }
+    for (const f of todo) tried.add(key(f))
     recordHook(
       ctx,
       seen.nodes.map((n) => n.node.name),
@@ -105,7 +126,7 @@ async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]):
     )
   }
   if (target.node !== undefined) recordHook(ctx, [target.node], target.by)
-  return findings.map(findingLine)
+  return findings.map((f) => (tried.has(key(f)) ? futileLine(f, refused) : findingLine(f)))
 }
 
 function inScope(f: Finding, { node, stage }: EnsureTarget): boolean {

@@ -8,8 +8,9 @@ import { shellWord } from '../os-error.ts'
 import { nodeEnvPath, type Paths } from '../paths.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry.ts'
 import { askSystemd } from '../systemctl.ts'
-import { parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../systemd.ts'
+import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../systemd.ts'
 import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
+import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
 import { dropIn, queueReady, readOptional, wantedFiles } from './settings.ts'
@@ -30,6 +31,18 @@ const PROPS = [
   'ExecMainStatus',
   'ExecMainExitTimestampMonotonic',
   'Listen',
+  'Unit',
+  'AccuracyUSec',
+  'RandomizedDelayUSec',
+  'ExecStart',
+  'Type',
+  'RemainAfterExit',
+  'ConditionResult',
+  'ConditionTimestampMonotonic',
+  'NetworkNamespacePath',
+  'AssertResult',
+  'AssertTimestampMonotonic',
+  ...FILE_PROPS,
 ]
 
 /** The kinds of unit that carry a node's name, as patterns for `systemctl list-units`. */
@@ -72,12 +85,14 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
       nodeTarget(name),
       `netvm-netns@${name}.service`,
       `cdp-relay@${name}.socket`,
+      `cdp-relay@${name}.service`,
+      `chromebox@${name}.service`,
     ]),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
   const shown = await askSystemd(units, PROPS)
   const looks: Record<string, UnitLook> = {}
-  for (const [name, unit] of Object.entries(shown)) looks[name] = unitLook(unit)
+  for (const [name, unit] of Object.entries(shown)) looks[name] = unitLook(p, name, unit)
   return {
     nowMs: monotonicMs(),
     nodes: active.map((node): NodeLook => {
@@ -96,13 +111,15 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   }
 }
 
-function unitLook(u: UnitShow): UnitLook {
+function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
   const timer = parseTimer(u)
   const isTimer = u.TimersMonotonic !== undefined || u.NextElapseUSecMonotonic !== undefined
   const stamp = (key: string) => (Number(u[key] ?? 0) > 0 ? Number(u[key]) / 1000 : undefined)
   const activeSinceMs = stamp('ActiveEnterTimestampMonotonic')
   const startedMs = stamp('InactiveExitTimestampMonotonic')
   const startTimeoutMs = parseSpan(u.TimeoutStartUSec ?? '')
+  const firstMs = elapseOf(u, ['OnActiveUSec', 'OnBootUSec', 'OnStartupUSec'])
+  const lateMs = (parseSpan(u.AccuracyUSec ?? '') ?? 0) + (parseSpan(u.RandomizedDelayUSec ?? '') ?? 0)
   const listen = u.Listen?.split('\n').map((line) => line.replace(/ \(\w+\)$/, ''))
   return {
     load: u.LoadState ?? '',
@@ -121,8 +138,26 @@ function unitLook(u: UnitShow): UnitLook {
     ...(isTimer && { nextMs: timer.nextElapseMs }),
     ...(isTimer && timer.periodMs !== undefined && { periodMs: timer.periodMs }),
     ...(isTimer && timer.lastTriggerMs !== undefined && { lastMs: timer.lastTriggerMs }),
+    ...(isTimer && { lateMs }),
+    ...(firstMs !== undefined && { firstMs }),
+    ...(u.Unit && { fires: u.Unit }),
+    ...(u.NetworkNamespacePath !== undefined && { netns: u.NetworkNamespacePath }),
+    ...(u.Type !== undefined && {
+      exec: commands(u.ExecStart ?? ''),
+      ends: u.Type === 'oneshot' && u.RemainAfterExit !== 'yes',
+    }),
+    // Before its first start a unit says the same, without a time.
+    refused: ['Condition', 'Assert'].some(
+      (kind) => u[`${kind}Result`] === 'no' && stamp(`${kind}TimestampMonotonic`) !== undefined,
+    ),
     ...(listen && { listen }),
+    foreign: foreignFiles(p, name, u),
   }
+}
+
+/** `{ path=/bin/x ; argv[]=/bin/x y ; ... }`, one a line. */
+function commands(shown: string): string[] {
+  return Array.from(shown.matchAll(/ argv\[\]=(.*?) ; ignore_errors=/g), (m) => m[1] ?? '')
 }
 
 interface Known {

@@ -1,30 +1,32 @@
 /** What is wrong with a timer or with the service it fires. Pure. */
 import { EXIT } from '../exit-codes.ts'
+import { refusedNext } from './force.ts'
+import { SLACK_MS, span } from './limits.ts'
 import type { Finding, UnitLook } from './types.ts'
 
 /** A timer that has not fired for this many periods is dead, whatever systemd says of it. */
 const STALE_PERIODS = 3
 /** An elapse further away than this many periods is not the timer's own (a clock that once was far ahead). */
 const FAR_PERIODS = 2
-/** Slack of every limit, in milliseconds: accuracy of the timer, the run itself, a loaded machine. */
-const SLACK_MS = 15_000
 /** A unit that fails again within this time of our reset is told and left alone. */
 const RESET_AGAIN_MS = 3_600_000
 
-/** Whole seconds or minutes for people. */
-function span(ms: number): string {
-  return ms < 120_000 ? `${Math.round(ms / 1000)}s` : `${Math.round(ms / 60_000)}min`
+/** What unmasks a unit: without its option, systemctl leaves the mask of this boot in place. */
+export function unmask(unit: string, look: UnitLook): string {
+  return `systemctl unmask ${look.file === 'masked-runtime' ? '--runtime ' : ''}${unit}`
 }
 
 /**
  * The first thing that keeps a timer from firing, or nothing. One finding at most: re-arming mends what
  * comes after it too.
+ * @param ranMs when its service was last started, by whomever, in milliseconds of the monotonic clock
  */
 export function timerFinding(
   scope: string,
   unit: string,
   look: UnitLook | undefined,
   nowMs: number,
+  ranMs?: number,
 ): Finding | undefined {
   const finding = (
     code: string,
@@ -43,20 +45,17 @@ export function timerFinding(
   }
   if (look.load === 'masked' || look.file.startsWith('masked')) {
     // Somebody's decision, and a louder one than "disabled": reported, never undone.
-    return { ...finding('timer-masked', 'is masked by hand', []), next: `systemctl unmask ${unit}` }
+    return { ...finding('timer-masked', 'is masked by hand', []), next: unmask(unit, look) }
   }
   if (look.load !== 'loaded') {
-    return {
-      ...finding('timer-bad', `cannot be loaded (${look.load})`, []),
-      next: `systemd-analyze verify ${unit}`,
-    }
+    return { ...finding('timer-bad', `cannot be loaded (${look.load})`, []), next: refusedNext(unit, look) }
   }
   const enabled = look.file === 'enabled'
   if (!enabled && look.active !== 'active') {
     return finding('timer-missing', 'is neither enabled nor started', ['enable', 'restart'])
   }
   if (!enabled) {
-    const idle = notFiring(look, nowMs, finding) !== undefined
+    const idle = notFiring(look, nowMs, finding, ranMs) !== undefined
     const verbs: ('enable' | 'restart')[] = idle ? ['enable', 'restart'] : ['enable']
     return finding('timer-disabled', `is ${look.file || 'not enabled'}`, verbs)
   }
@@ -64,13 +63,14 @@ export function timerFinding(
     return finding('timer-failed', `failed (${look.result})`, ['reset-failed', 'restart'])
   }
   if (look.active !== 'active') return finding('timer-stopped', 'is enabled but not started', ['restart'])
-  return notFiring(look, nowMs, finding)
+  return notFiring(look, nowMs, finding, ranMs)
 }
 
 function notFiring(
   look: UnitLook,
   nowMs: number,
   finding: (code: string, says: string, verbs: ['restart']) => Finding,
+  ranMs = 0,
 ): Finding | undefined {
   // While its service runs a timer has no next elapse, and that is well.
   if (look.sub === 'running') return undefined
@@ -87,7 +87,9 @@ function notFiring(
   if (nextMs - nowMs > FAR_PERIODS * periodMs + SLACK_MS) {
     return finding('timer-far', `is due only in ${span(nextMs - nowMs)}`, ['restart'])
   }
-  const since = Math.max(look.lastMs ?? 0, look.activeSinceMs ?? 0)
+  // A service that others start more often than that (each end of a browser does) is a run each time, and
+  // puts the timer's own elapse off.
+  const since = Math.max(look.lastMs ?? 0, look.activeSinceMs ?? 0, ranMs)
   if (nowMs - since > STALE_PERIODS * periodMs + SLACK_MS) {
     const says =
       look.lastMs === undefined
@@ -96,6 +98,32 @@ function notFiring(
     return finding('timer-stale', `${says}, its period is ${span(periodMs)}`, ['restart'])
   }
   return undefined
+}
+
+/**
+ * A timer whose service does not end waits for it for ever, and systemd calls that `running`. A service that
+ * is still starting is judged by itself.
+ */
+export function heldFinding(
+  scope: string,
+  timer: string,
+  look: UnitLook | undefined,
+  unit: string,
+  service: UnitLook | undefined,
+  nowMs: number,
+): Finding | undefined {
+  const { periodMs, lastMs } = look ?? {}
+  if (look?.sub !== 'running' || service?.active !== 'active') return undefined
+  if (periodMs === undefined || lastMs === undefined) return undefined
+  if (nowMs - lastMs <= STALE_PERIODS * periodMs + SLACK_MS) return undefined
+  const says = `${timer} last triggered ${span(nowMs - lastMs)} ago, its period is ${span(periodMs)}`
+  return {
+    scope,
+    code: 'timer-held',
+    says: `${says}: ${unit} has not ended since`,
+    actions: [{ kind: 'stop', unit }],
+    did: `${unit} stopped`,
+  }
 }
 
 /** What is wrong with the service behind a timer. Its verdicts (exit 1 and 2) are not: they are its work. */
@@ -116,9 +144,16 @@ export function serviceFinding(
       next: 'scripts/install',
     }
   }
-  if (look.load === 'masked') {
-    const says = `${unit} is masked by hand`
-    return { scope, code: 'service-masked', says, actions: [], did: '', next: `systemctl unmask ${unit}` }
+  if (look.load !== 'loaded') {
+    const masked = look.load === 'masked'
+    return {
+      scope,
+      code: masked ? 'service-masked' : 'service-bad',
+      says: `${unit} ${masked ? 'is masked by hand' : `cannot be loaded (${look.load})`}`,
+      actions: [],
+      did: '',
+      next: masked ? unmask(unit, look) : refusedNext(unit, look),
+    }
   }
   if (look.active === 'activating' && look.startedMs !== undefined) {
     const limit = Math.min(look.startTimeoutMs ?? Number.POSITIVE_INFINITY, look.periodMs ?? 300_000)

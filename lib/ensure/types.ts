@@ -17,14 +17,38 @@ export interface UnitLook {
   readonly startTimeoutMs?: number
   /** How the main process ended: `exited` with its status, or something else. */
   readonly exit?: { readonly exited: boolean; readonly status: number }
-  /** A timer's `OnUnitActiveSec`. */
+  /** A timer's `OnUnitActiveSec`, the shortest of several. */
   readonly periodMs?: number
+  /** A timer's first elapse after it is armed or the host booted; absent when it has none. */
+  readonly firstMs?: number
+  /** How much later than due a timer may fire: its accuracy and its random delay together. */
+  readonly lateMs?: number
+  /** The unit that a timer starts. */
+  readonly fires?: string
+  /** A service's command lines, `program argument...`. */
+  readonly exec?: readonly string[]
+  /** `NetworkNamespacePath=` of a service or a socket; empty when it has none. */
+  readonly netns?: string
+  /** A service whose run is over when its process has ended (`Type=oneshot`, not `RemainAfterExit=`). */
+  readonly ends?: boolean
+  /** The last start was refused by a condition or an assertion of the unit. */
+  readonly refused?: boolean
+  /** Files that are not ours and change the unit, the one that wins last. */
+  readonly foreign?: readonly ForeignFile[]
   /** Infinity when nothing is scheduled. */
   readonly nextMs?: number
   /** Absent when it never triggered in this boot. */
   readonly lastMs?: number
   /** A socket's addresses, `10.201.35.2:9410`. */
   readonly listen?: readonly string[]
+}
+
+/** A drop-in, or a whole unit file in place of ours, that somebody else made. */
+export interface ForeignFile {
+  /** As a word of a shell command. */
+  readonly path: string
+  /** The settings in it, `OnUnitActiveSec`. */
+  readonly keys: readonly string[]
 }
 
 export interface WantedFile {

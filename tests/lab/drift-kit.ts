@@ -25,11 +25,76 @@ export function quiet(): void {
   const run = all()
   assert.equal(run.all, '')
   assert.equal(run.code, 0)
-  const reloads = entries(position, undefined).filter((e) => /^Reloading/.test(e.MESSAGE ?? ''))
-  assert.deepEqual(
-    reloads.map((e) => e.MESSAGE),
-    [],
+  assert.deepEqual(reloads(position), [])
+}
+
+function reloads(after: string): (string | undefined)[] {
+  return entries(after)
+    .map((e) => e.MESSAGE)
+    .filter((message) => /^Reloading/.test(message ?? ''))
+}
+
+export interface Drift {
+  readonly name: string
+  readonly inject: () => void | Promise<void>
+  /** What --check says, and --all in its line, before the colon and what it did. */
+  readonly says: RegExp
+  readonly did: RegExp
+  /** Takes away what keeps breaking it, once it was healed. */
+  readonly cleanup?: () => void
+}
+
+/** --check says what is wrong, --all heals it in one line, and a second --all says nothing. */
+export async function heals(d: Drift): Promise<void> {
+  await d.inject()
+  const before = drift()
+  assert.ok(
+    before.some((line) => d.says.test(line)),
+    before.join('\n') || 'no drift seen',
   )
+  assert.equal(check().code, 1)
+  const healed = all()
+  const lines = healed.all.trim().split('\n')
+  assert.equal(lines.length, 1, healed.all)
+  assert.match(lines[0] ?? '', d.says)
+  assert.match(lines[0] ?? '', d.did)
+  assert.equal(healed.code, 0)
+  d.cleanup?.()
+  assert.deepEqual(drift(), [])
+  quiet()
+}
+
+/** What is a person's to decide, and the command that undoes it. */
+export interface Decision {
+  readonly name: string
+  readonly inject: () => void | Promise<void>
+  readonly says: RegExp
+  readonly next: RegExp
+  /** What is healed only after that; nothing when absent. */
+  readonly afterwards?: Omit<Drift, 'inject' | 'name'>
+}
+
+/** --check says it and the command, --all changes nothing and says so again, and the command undoes it. */
+export async function reports(d: Decision): Promise<void> {
+  await d.inject()
+  const before = drift()
+  assert.equal(before.length, 1, before.join('\n') || 'no drift seen')
+  const [line = ''] = before
+  assert.match(line, d.says)
+  const next = /; next: (.*)$/.exec(line)?.[1] ?? ''
+  assert.match(next, d.next)
+  for (let i = 0; i < 2; i++) {
+    const position = cursor()
+    const run = all()
+    assert.deepEqual([run.code, run.stdout], [1, ''])
+    assert.equal(run.stderr.trim(), line.replace(/^NOT MET +/, ''))
+    assert.deepEqual(reloads(position), [])
+  }
+  assert.equal(check().code, 1)
+  ok(['bash', '-c', next])
+  if (d.afterwards) return heals({ ...d.afterwards, name: d.name, inject: () => {} })
+  assert.deepEqual(drift(), [])
+  quiet()
 }
 
 export const state = (unit: string) => sh(['systemctl', 'is-active', unit]).stdout.trim()

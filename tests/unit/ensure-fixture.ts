@@ -28,6 +28,8 @@ export const timer = (period: number): UnitLook => ({
   needReload: false,
   activeSinceMs: NOW - 1_000_000,
   periodMs: period,
+  firstMs: 20_000,
+  lateMs: 1000,
   nextMs: NOW + period / 2,
   lastMs: NOW - period / 2,
 })

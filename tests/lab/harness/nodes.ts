@@ -86,10 +86,15 @@ export function nodeUp(
   if (!existsSync('/etc/systemd/system/lab-site@.service')) installSites()
   if (!existsSync(`/var/lib/lab-site/${node}.json`)) setSite(node, { title: options.title ?? 'Chat' })
   const url = options.url ?? 'http://127.0.0.1:8080/'
-  return ok(
-    ['netvm-node-up', node, '--title', options.title ?? 'Chat', '--url', url, ...(options.args ?? [])],
-    { deadlineMs: options.deadlineMs ?? 90_000 },
-  )
+  const argv = ['netvm-node-up', node, '--title', options.title ?? 'Chat', '--url', url]
+  const run = sh([...argv, ...(options.args ?? [])], { deadlineMs: options.deadlineMs ?? 90_000 })
+  // A cadence slower than the release's is told, as it should be, and is the lab's own.
+  const left = run.all.split('\n').filter((line) => /^\s*(left\b|.*NOT OK)/.test(line))
+  const slow = left.length > 0 && left.every((line) => /from one run to the next.*zz-lab\.conf/.test(line))
+  if (run.code !== 0 && !(run.code === 1 && slow)) {
+    throw new Error(`netvm-node-up ${node} ended with ${run.code ?? run.error}:\n${run.all}`)
+  }
+  return run.stdout.replace(/\n$/, '')
 }
 
 /** Runs one tick of a node's watchdog as its timer would, and waits for its end. */
