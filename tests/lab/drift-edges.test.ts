@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { test } from 'node:test'
-import { all, driftHost, quiet, REGISTRY, reload, SERVICE, state, TIMER, units } from './drift-kit.ts'
+import { all, check, driftHost, quiet, REGISTRY, reload, SERVICE, state, TIMER, units } from './drift-kit.ts'
 import { cursor, entries, ok, sh, until, writeUnit } from './harness.ts'
 
 // What ensure must leave alone, must not lose, and must not do twice.
@@ -28,6 +30,62 @@ test('legacy supervision is named, ours is not armed against it, and the printed
   reload()
   assert.match(all().stdout, /armed again$/m)
   quiet()
+})
+
+test('cron lines, user timers and a stray browser: each named with the command that ends it', async () => {
+  const cron = '/etc/cron.d/old'
+  mkdirSync('/etc/cron.d', { recursive: true })
+  writeFileSync(cron, '# agent-health\n*/2 * * * * root chromebox-watchdog muse\n')
+  const mine = '/root/.config/systemd/user/agent-health.timer'
+  mkdirSync(dirname(mine), { recursive: true })
+  const timer = '[Timer]\nOnUnitActiveSec=60\nOnActiveSec=60\n[Install]\nWantedBy=timers.target\n'
+  writeFileSync(mine, timer)
+  const everybody = '/etc/systemd/user/cdp-relay-watchdog.timer'
+  mkdirSync(dirname(everybody), { recursive: true })
+  writeFileSync(everybody, timer)
+  ok(['systemctl', '--global', '--quiet', 'enable', 'cdp-relay-watchdog.timer'])
+  const asBrowser = `exec -a /opt/chromium node -e 'setInterval(() => {}, 1e6)' -- --remote-debugging-port=9410`
+  const stray = spawn('ip', ['netns', 'exec', 'warp-muse', 'bash', '-c', asBrowser], { stdio: 'ignore' })
+  const ended = new Promise((resolve) => stray.once('exit', resolve))
+  try {
+    await until('the stray is seen', () => /a browser outside/.test(check().all), 10_000)
+    const [first, second] = [all(), all()]
+    const timers = [TIMER, 'agent-health.timer', 'cdp-relay-watchdog.timer']
+    for (const unit of timers) {
+      assert.match(first.stdout, new RegExp(` as well: ${unit} stopped until it is gone: `))
+      assert.equal(state(unit), 'inactive')
+    }
+    assert.deepEqual([first.code, second.code, second.stdout], [1, 1, ''])
+    const left = second.stderr.trim().split('\n').sort()
+    assert.equal(left.length, 4, second.stderr)
+    assert.match(
+      left[1] ?? '',
+      /^fleet: .*user root's agent-health\.timer.*; next: systemctl --user -M root@ disable/,
+    )
+    assert.match(
+      left[0] ?? '',
+      /^fleet: .*the user unit cdp-relay-watchdog\.timer as well; next: systemctl --global/,
+    )
+    assert.match(
+      left[2] ?? '',
+      /^muse: .*a browser outside chromebox@muse\.service \(pid \d+, \/opt\/chromium\) .*kill/,
+    )
+    assert.match(
+      left[3] ?? '',
+      /^muse: .*a chromebox-watchdog line in \/etc\/cron\.d\/old as well; next: editor/,
+    )
+    for (const line of [left[0], left[2]]) ok(['bash', '-c', /next: (.*)$/.exec(line ?? '')?.[1] ?? ''])
+    await ended
+    assert.ok(!existsSync(everybody))
+    // An editor needs a person, and the user's own manager a login.
+    rmSync(cron)
+    rmSync(mine)
+    assert.equal(all().stdout.trim().split('\n').length, 3)
+    for (const unit of timers) assert.equal(state(unit), 'active')
+    quiet()
+  } finally {
+    stray.kill('SIGKILL')
+  }
 })
 
 test('two runs at once, while a person edits the registry: nothing is lost', async () => {

@@ -14,6 +14,8 @@ const rows: [string, Observation, string, string[]][] = [
     'settings-foreign',
     [],
   ],
+  ['no first elapse', withUnit(T, unit(t, { firstMs: undefined as never })), 'settings-foreign', []],
+  ['no period', withUnit(T, unit(t, { periodMs: undefined as never })), 'settings-foreign', []],
   ['a longer period', withUnit(T, unit(t, { periodMs: 1_800_000 })), 'settings-foreign', []],
   ['a random delay', withUnit(T, unit(t, { lateMs: 60_000 })), 'settings-foreign', []],
   [
