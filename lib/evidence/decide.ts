@@ -1,5 +1,5 @@
 import type { Layer, Look } from '../types.ts'
-import { type Heard, hear, type Statement, tunnelOf } from './statements.ts'
+import { addedSince, type Heard, hear, type Statement, tunnelOf } from './statements.ts'
 import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Word } from './types.ts'
 import { nothing, weigh } from './weigh.ts'
 
@@ -32,7 +32,7 @@ function lacking(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge
   for (const layer of ['netns', 'egress', 'process', 'cdp', 'relay'] as const) {
     const k = layers.find((l) => l.layer === layer)
     // Well as a whole, and only whether there is a tunnel is not known: either way the node is up.
-    if (layer === 'egress' && core.tunnelNotTold && tunnelOf(facts) === undefined) continue
+    if (layer === 'egress' && core.tunnelNotTold && !addedSince(tunnelOf(facts), core.atBootMs)) continue
     if (k?.state !== 'ok' && k?.state !== 'absent') return `${layer} not known`
   }
   // The restart of a browser voids what was said of it before, whoever said it.

@@ -124,6 +124,11 @@ export function tunnelOf(facts: Pick<NodeFacts, 'tunnel' | 'units'>): TunnelFact
   return facts.units.seen ? facts.units.value.tunnel : undefined
 }
 
+/** Whether the tunnel may have been configured only after a run that ended then. */
+export function addedSince(tunnel: TunnelFact | undefined, endBootMs: number): boolean {
+  return tunnel?.configured === true && endBootMs - SAME_RUN_MS < tunnel.sinceBootMs
+}
+
 /** A run that ended well and left nothing but that. Undefined when it may have ended so for another reason. */
 function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Statement | undefined {
   // A paused node is looked at, and no finding makes the run fail.
@@ -139,7 +144,8 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   // A run over a node without a tunnel ends as well as one that found the tunnel working.
   const tunnel = tunnelOf(facts)
   if (tunnel?.configured === false) marks.set('egress', { state: 'absent', note: 'not configured' })
-  else if (tunnel === undefined || at - SAME_RUN_MS < tunnel.sinceBootMs) {
+  // That systemd found the file when it last started the tunnel does not say that the run still did.
+  else if (tunnel?.source !== 'live' || addedSince(tunnel, at)) {
     marks.set('egress', { state: 'unknown', note: 'the last run does not say whether there is a tunnel' })
     return { ...base, marks, tunnelNotTold: true }
   }

@@ -18,12 +18,23 @@ export function lookAtTunnel(p: Paths, trust: Trust, node: string, at: Now): Loo
   return { seen: true, value: { configured: true, sinceBootMs, source: 'live' } }
 }
 
-/** What `readTunnel` reads: how the unit's ConditionPathExists= ended when it was last started. */
-export const TUNNEL_PROPS: readonly string[] = ['ConditionResult', 'ConditionTimestampMonotonic']
+/** What `readTunnel` reads: among others how the unit's ConditionPathExists= ended when it was last started. */
+export const TUNNEL_PROPS: readonly string[] = [
+  'ActiveState',
+  'ConditionResult',
+  'ConditionTimestampMonotonic',
+  'InactiveEnterTimestampMonotonic',
+]
 
 /** The same from systemd, which tells it to any user; undefined when the unit was never started in this boot. */
 export function readTunnel(u: UnitShow, sleptMs: number): TunnelFact | undefined {
-  const us = Number(u.ConditionTimestampMonotonic ?? 0)
-  if (!(us > 0) || (u.ConditionResult !== 'yes' && u.ConditionResult !== 'no')) return undefined
-  return { configured: u.ConditionResult === 'yes', sinceBootMs: us / 1000 + sleptMs, source: 'unit' }
+  const at = (name: string) => Number(u[name] ?? 0) / 1000 + sleptMs
+  if (!(Number(u.ConditionTimestampMonotonic ?? 0) > 0)) return undefined
+  if (u.ConditionResult !== 'yes' && u.ConditionResult !== 'no') return undefined
+  const configured = u.ConditionResult === 'yes'
+  const fact = { configured, sinceBootMs: at('ConditionTimestampMonotonic'), source: 'unit' } as const
+  // An inactive tunnel is a fault however it ended: wireguard-go exits cleanly when its interface goes.
+  const stopped = u.ActiveState === 'inactive' || u.ActiveState === 'failed'
+  if (!configured || !stopped) return fact
+  return { ...fact, down: { text: u.ActiveState ?? '', sinceBootMs: at('InactiveEnterTimestampMonotonic') } }
 }

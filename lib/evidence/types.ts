@@ -33,6 +33,8 @@ export interface TunnelFact {
   /** Boot milliseconds: so for certain since then. Of a file that is not there: now. */
   readonly sinceBootMs: number
   readonly source: 'live' | 'unit'
+  /** Systemd knows that it does not run although it was to: its state in words, and since when. */
+  readonly down?: { readonly text: string; readonly sinceBootMs: number }
 }
 
 /** The answer to one GET of `/json/version` on the relay's address. */

@@ -75,6 +75,12 @@ function addTunnel(know: Known, facts: NodeFacts): void {
     know.set('egress', { layer: 'egress', state: 'absent', source, ageMs, note: 'not configured' })
   if (tunnel.configured && older && said?.state === 'absent')
     know.set('egress', nothing('egress', 'a tunnel was configured since the last look'))
+  const down = facts.units.seen ? facts.units.value.tunnel?.down : undefined
+  // A run that looked after it stopped knows better: somebody may have taken the configuration away first.
+  if (!tunnel.configured || down === undefined) return
+  if (said !== undefined && facts.now.bootMs - said.ageMs > down.sinceBootMs) return
+  const note = `egress down: netvm-tunnel@${facts.node} is ${down.text}`
+  know.set('egress', { layer: 'egress', state: 'fail', source: 'unit', ageMs: 0, note })
 }
 
 function addLive(know: Known, facts: NodeFacts): void {

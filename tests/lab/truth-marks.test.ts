@@ -2,9 +2,11 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { SHELLS } from '../unit/truth-table.ts'
 import { inPage } from './browser-kit.ts'
-import { nodeUp, ok, sh, tick, titles, until, untilTitled } from './harness.ts'
+import { FAST, tunnelNode } from './egress-kit.ts'
+import { nodeUp, ok, sh, tick, titles, until, untilTitled, writeConfig } from './harness.ts'
 import { inShell } from './truth-shells.ts'
 import { prepare, runAll } from './truth-table.ts'
+import { SITE as WG_SITE, wgServer } from './wg-server.ts'
 
 // What the marks of a node without a tunnel say, in states in which the word alone is right.
 const NODE = 'bare'
@@ -139,4 +141,41 @@ test('a namespace that lost its name is missing, though its browser answers', ()
     const [n] = JSON.parse(r.stdout).nodes
     assert.deepEqual([n.text, n.reason], ['DEGRADED netns', `netns warp-${SITE} missing`], r.stdout)
   }
+})
+
+const WIRED = 'wired'
+const egressOf = (shell: (typeof SHELLS)[number]): { word: string; egress: string; uplink: string } => {
+  const r = sh(inShell(shell, ['box', 'fleet', 'status', WIRED, '--json']), { deadlineMs: 20_000 })
+  const { host, nodes } = JSON.parse(r.stdout)
+  const k = nodes[0].layers.find((l: { layer: string }) => l.layer === 'egress')
+  return { word: nodes[0].text, egress: k.state, uplink: host.uplink }
+}
+const withoutReceipts = () => sh(['sh', '-c', `rm -f /run/netvm/receipts/*/${WIRED}.json`])
+const CONF = `/etc/netvm/wireguard/${WIRED}.conf`
+
+test('a tunnel that works is ✓ once somebody looked', async () => {
+  const server = await wgServer()
+  server.conf(WIRED)
+  writeConfig({ ...FAST, NETVM_EGRESS_URLS: `"http://${WG_SITE}/"` })
+  tunnelNode(WIRED, server.url)
+  await untilTitled(WIRED)
+  ok(['systemctl', 'start', `chromebox-watchdog@${WIRED}.timer`])
+  runAll(WIRED)
+  for (const shell of ['root', 'user'] as const)
+    assert.deepEqual(egressOf(shell), { word: 'ACTIVE', egress: 'ok', uplink: 'ok' })
+})
+test('its configuration is taken away, and no receipt tells what the next run found', () => {
+  ok(['mv', CONF, '/root/wired.conf'])
+  tick(WIRED)
+  withoutReceipts()
+  assert.deepEqual(egressOf('root'), { word: 'ACTIVE', egress: 'absent', uplink: 'unknown' })
+  assert.deepEqual(egressOf('user'), { word: 'ACTIVE', egress: 'unknown', uplink: 'unknown' })
+  assert.deepEqual(egressOf('both'), { word: 'ACTIVE [*]', egress: 'unknown', uplink: 'unknown' })
+})
+test('it is back, and the tunnel is stopped after a run that was well', () => {
+  ok(['mv', '/root/wired.conf', CONF])
+  runAll(WIRED)
+  ok(['systemctl', 'stop', `netvm-tunnel@${WIRED}.service`])
+  for (const shell of ['root', 'user', 'both'] as const)
+    assert.deepEqual(egressOf(shell), { word: 'DEGRADED egress', egress: 'fail', uplink: 'unknown' }, shell)
 })

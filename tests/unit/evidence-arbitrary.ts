@@ -88,8 +88,13 @@ const anyUnits: fc.Arbitrary<UnitFacts> = fc.record({
   ),
 })
 const units: fc.Arbitrary<UnitFacts> = fc
-  .tuple(anyUnits, fc.option(tunnel('unit'), { nil: undefined }))
-  .map(([u, t]) => (t === undefined ? u : { ...u, tunnel: t }))
+  .tuple(anyUnits, fc.option(tunnel('unit'), { nil: undefined }), fc.boolean())
+  .map(([u, t, down]) => {
+    if (t === undefined) return u
+    return down && t.configured
+      ? { ...u, tunnel: { ...t, down: { text: 'inactive', sinceBootMs: t.sinceBootMs } } }
+      : { ...u, tunnel: t }
+  })
 
 const texts = fc.constantFrom(
   'no chromium process for profile',

@@ -21,16 +21,13 @@ const mark = (f: NodeFacts, layer: Layer): LayerKnowledge => {
   return k
 }
 
-const tunnelOf = (f: NodeFacts): TunnelFact | undefined =>
-  f.tunnel.seen ? f.tunnel.value : f.units.seen ? f.units.value.tunnel : undefined
-
 /** Did somebody who may be believed see this layer well, at the time that the mark claims? */
 function spoken(f: NodeFacts, k: LayerKnowledge): boolean {
   const at = NOW.bootMs - k.ageMs
   const when = (bootMs: number) => Math.max(0, NOW.bootMs - bootMs) === k.ageMs
   const told = (s: Supervisor) =>
     LAYERS_OF[s].includes(k.layer) &&
-    (k.layer !== 'egress' || (tunnelOf(f)?.configured === true && (tunnelOf(f)?.sinceBootMs ?? at) <= at))
+    (k.layer !== 'egress' || (f.tunnel.seen && f.tunnel.value.configured && f.tunnel.value.sinceBootMs <= at))
   switch (k.source) {
     case 'live':
       return liveMarks(f.live).some(
@@ -202,6 +199,15 @@ describe('egress of a node without a tunnel', () => {
     const f = { ...facts('healthy', 'both'), units: not('no bus'), journal: saw({ runs: [run] }) }
     assert.deepEqual([mark(f, 'egress').state, mark(f, 'egress').source], ['ok', 'receipt'])
   })
+  it('its tunnel’s unit was started with one, and who cannot see the file does not know: ?', () => {
+    const started: TunnelFact = { configured: true, sinceBootMs: 1_200_000, source: 'unit' }
+    const f = { ...unitsOf(facts('healthy', 'both'), started), receipts: noReceipts }
+    assert.equal(decide(f).word, 'ACTIVE [*]')
+    assert.equal(mark(f, 'egress').state, 'unknown')
+    assert.equal(uplinkOf(f), 'unknown')
+    const later: TunnelFact = { ...started, sinceBootMs: NOW.bootMs - 1000 }
+    assert.equal(decide({ ...unitsOf(f, later), receipts: noReceipts }).word, 'UNKNOWN')
+  })
   it('a tunnel that was configured after the last look is not known', () => {
     const r = receipt('chromebox-watchdog')
     const layers = r.layers.map((m) =>
@@ -224,5 +230,35 @@ describe('relay, when the way to it is gone', () => {
     assert.equal(decide(g).layer, 'netns')
     assert.equal(mark(g, 'relay').state, 'unknown')
     assert.match(mark(g, 'relay').note, /since netns failed/)
+  })
+})
+
+describe('egress, when the tunnel does not run', () => {
+  const stopped = (f: NodeFacts, agoMs: number): NodeFacts => {
+    assert.ok(f.units.seen)
+    const down = { text: 'inactive', sinceBootMs: NOW.bootMs - agoMs }
+    const tunnel: TunnelFact = { configured: true, sinceBootMs: 1_200_000, source: 'unit', down }
+    return { ...f, units: saw({ ...f.units.value, tunnel }) }
+  }
+  for (const shell of ['root', 'user', 'both'] as const)
+    it(`stopped since the last run, seen by ${shell}`, () => {
+      const f = stopped(facts('healthy', shell), 5000)
+      const v = decide(f)
+      assert.deepEqual([v.word, v.layer], ['DEGRADED', 'egress'])
+      assert.equal(v.reason, 'egress down: netvm-tunnel@muse is inactive')
+      assert.equal(uplinkOf(f), 'unknown')
+      assert.equal(mark(f, 'api').state, 'unknown')
+    })
+  it('a run that looked since knows better', () => {
+    assert.equal(mark(stopped(facts('healthy', 'user'), 60_000), 'egress').state, 'ok')
+  })
+  it('is no fault of a node whose configuration was taken away', () => {
+    const f = stopped(facts('healthy', 'root'), 5000)
+    const bare = {
+      ...f,
+      tunnel: saw({ configured: false, sinceBootMs: NOW.bootMs, source: 'live' } as const),
+    }
+    assert.equal(mark(bare, 'egress').state, 'absent')
+    assert.equal(decide(bare).word, 'ACTIVE')
   })
 })

@@ -95,6 +95,15 @@ describe('whether a node has a tunnel', () => {
     assert.deepEqual(no, { configured: false, sinceBootMs: 3500, source: 'unit' })
     assert.equal(readTunnel({ ...when, ConditionResult: 'yes' }, SLEPT)?.configured, true)
   })
+  it('and that it does not run although it was to', () => {
+    const since = { InactiveEnterTimestampMonotonic: '4000000' }
+    const u = { ...when, ...since, ConditionResult: 'yes', ActiveState: 'inactive' }
+    assert.deepEqual(readTunnel(u, SLEPT)?.down, { text: 'inactive', sinceBootMs: 4500 })
+    assert.equal(readTunnel({ ...u, ActiveState: 'failed' }, SLEPT)?.down?.text, 'failed')
+    for (const ActiveState of ['active', 'activating', 'deactivating', ''])
+      assert.equal(readTunnel({ ...u, ActiveState }, SLEPT)?.down, undefined)
+    assert.equal(readTunnel({ ...u, ConditionResult: 'no' }, SLEPT)?.down, undefined)
+  })
   it('a unit that was never started tells nothing, although it says "no"', () => {
     assert.equal(readTunnel({ ConditionResult: 'no', ConditionTimestampMonotonic: '0' }, 0), undefined)
     assert.equal(readTunnel({}, 0), undefined)
