@@ -21,7 +21,10 @@ const EXAMPLES = {
   'chromebox-watchdog': [
     ['chromebox-watchdog muse', 'look once, repair if it is needed'],
     ['chromebox-watchdog muse --dry-run', 'what it would do, and which guard stops it'],
-    ['chromebox-watchdog muse --why', 'layers, last attempts, how the last browser ended, what it printed'],
+    [
+      'chromebox-watchdog muse --why',
+      'layers, last runs and attempts, how the last browser ended, what it printed',
+    ],
     ['chromebox-watchdog release muse', 'end a hold-down once the cause is mended'],
   ],
   'ensure-node-supervision': [

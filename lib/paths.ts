@@ -55,6 +55,11 @@ export function receiptPath(p: Paths, supervisor: Supervisor, node: string): str
   return `${p.receipts}/${supervisor}/${node}.json`
 }
 
+/** The last receipts that said something new, beside the one that each run replaces. */
+export function receiptHistoryPath(p: Paths, supervisor: Supervisor, node: string): string {
+  return `${p.receipts}/${supervisor}/history/${node}.json`
+}
+
 export function statePath(p: Paths, supervisor: Supervisor, node: string): string {
   return `${p.state}/${supervisor}/${node}.json`
 }

@@ -3,8 +3,8 @@ import { type Paths, receiptPath } from './paths.ts'
 import { writeAtomic } from './state.ts'
 import type { Look, Receipt, Supervisor } from './types.ts'
 
-/** A receipt is a few hundred bytes; anything of this size is none. */
-const MAX_BYTES = 256 * 1024
+/** A receipt is a few hundred bytes, a history five of them; anything of this size is neither. */
+export const MAX_BYTES = 256 * 1024
 
 /**
  * Replaces the receipt of this supervisor and node. No fsync: /run is a tmpfs.
@@ -20,6 +20,25 @@ export function writeReceipt(p: Paths, r: Receipt): void {
  */
 export function readReceipt(p: Paths, supervisor: Supervisor, node: string): Look<Receipt | undefined> {
   const path = receiptPath(p, supervisor, node)
+  const read = readTrusted(p, path)
+  if (!read.seen || read.value === undefined) return read as Look<undefined>
+  const { value } = read
+  if (!isReceipt(value, supervisor, node))
+    return { seen: false, why: `${path} is no receipt of ${supervisor} ${node}` }
+  return { seen: true, value }
+}
+
+/**
+ * Does this run say what the one before did not: another verdict, or something done? A run without one before
+ * it does. What differs in every run (times, pids, numbers in a reason) is no news.
+ */
+export function isNews(r: Receipt, before: Receipt | undefined): boolean {
+  const [now, was] = [r.verdict, before?.verdict]
+  return r.actions.length > 0 || was?.state !== now.state || was.layer !== now.layer || was.code !== now.code
+}
+
+/** JSON of a file below the receipts' directory, by the same rule of trust; `undefined` when there is none. */
+export function readTrusted(p: Paths, path: string): Look<unknown> {
   let fd: number
   try {
     fd = openSync(path, 'r')
@@ -35,10 +54,7 @@ export function readReceipt(p: Paths, supervisor: Supervisor, node: string): Loo
     if (p.root === '' && (st.uid !== 0 || (st.mode & 0o022) !== 0)) {
       return { seen: false, why: `${path} is not trusted: not root's, or others may write it` }
     }
-    const value: unknown = JSON.parse(readFileSync(fd, 'utf8'))
-    if (!isReceipt(value, supervisor, node))
-      return { seen: false, why: `${path} is no receipt of ${supervisor} ${node}` }
-    return { seen: true, value }
+    return { seen: true, value: JSON.parse(readFileSync(fd, 'utf8')) }
   } catch (err) {
     return {
       seen: false,
@@ -49,7 +65,8 @@ export function readReceipt(p: Paths, supervisor: Supervisor, node: string): Loo
   }
 }
 
-function isReceipt(v: unknown, supervisor: Supervisor, node: string): v is Receipt {
+/** Whether a parsed value has the fields of a receipt. Its texts are to be cleaned before they are printed. */
+export function isReceipt(v: unknown, supervisor: Supervisor, node: string): v is Receipt {
   if (!isObject(v) || v.version !== 1 || v.supervisor !== supervisor || v.node !== node) return false
   const { verdict, at, hostNs } = v
   return (
@@ -61,7 +78,7 @@ function isReceipt(v: unknown, supervisor: Supervisor, node: string): v is Recei
     Array.isArray(v.layers) &&
     v.layers.every((m) => isObject(m) && typeof m.layer === 'string' && typeof m.state === 'string') &&
     Array.isArray(v.actions) &&
-    v.actions.every((a) => isObject(a) && typeof a.kind === 'string' && typeof a.helped === 'boolean') &&
+    v.actions.every(isAction) &&
     isObject(at) &&
     typeof at.wallMs === 'number' &&
     typeof at.bootMs === 'number' &&
@@ -72,6 +89,16 @@ function isReceipt(v: unknown, supervisor: Supervisor, node: string): v is Recei
     typeof v.durationMs === 'number' &&
     typeof v.nextDueBootMs === 'number' &&
     isObject(v.extra)
+  )
+}
+
+function isAction(v: unknown): boolean {
+  return (
+    isObject(v) &&
+    typeof v.kind === 'string' &&
+    typeof v.helped === 'boolean' &&
+    typeof v.durationMs === 'number' &&
+    typeof v.startedWallMs === 'number'
   )
 }
 

@@ -9,7 +9,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { withLock } from '../lock.ts'
 import { assertNodeName, deriveNames } from '../names.ts'
 import { shellWord } from '../os-error.ts'
-import { nodeEnvPath, type Paths, profileDir } from '../paths.ts'
+import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../paths.ts'
 import { profileLeftovers } from '../proc.ts'
 import { findNode, isLocal, readRegistry, setCell } from '../registry.ts'
 import { askSystemd, systemctlOk } from '../systemctl.ts'
@@ -178,7 +178,7 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
   const receipts: Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
   const files = [
     nodeEnvPath(p, name),
-    ...receipts.map((s) => join(p.receipts, s, `${name}.json`)),
+    ...receipts.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
     ...dropIns,
   ]
   for (const path of files) rmSync(path, { force: true })

@@ -146,6 +146,11 @@ for (const row of TABLE) {
   })
 }
 
+test('a fact without words is no evidence', () => {
+  const { verdict } = judgeBrowser(alive(seen({ state: 'unreachable', detail: '' })), ASKED)
+  assert.deepEqual(verdict.evidence, [])
+})
+
 test('the process mark names pid and age, and a stopped process', () => {
   const note = (state: string) =>
     judgeBrowser({ process: seen({ ...MAIN, state }), elsewhere: [] }, ASKED).marks[0]?.note

@@ -108,7 +108,7 @@ async function attempt(
   const actions = [...before, action]
   const after: Decision = { ...decision, verdict, layers }
   const receipt = makeReceipt(ctx, node, after, memory, at, began, actions, pid)
-  leave(ctx, node, receipt)
+  await leave(ctx, node, receipt, observation.last)
   return { verdict, decision: after, observation, memory, actions, receipt }
 }
 
@@ -163,7 +163,7 @@ function declined(
   why: string,
   began: number,
   before: readonly ReceiptAction[],
-): Outcome {
+): Promise<Outcome> {
   const line = {
     level: 'FAIL',
     text: `${decision.verdict.reason}; ${why}`,

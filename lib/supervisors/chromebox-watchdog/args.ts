@@ -20,7 +20,10 @@ export function parseArgs(argv: readonly string[]): Invocation | undefined {
     .argument('<node>', 'a node of the registry')
     .option('--dry-run', 'say what would be done and which guard stops it; do nothing')
     .option('--json', 'print the receipt')
-    .option('--why', 'what is known: layers, last attempts, how the last browser ended, what it printed')
+    .option(
+      '--why',
+      'what is known: layers, last runs and attempts, how the last browser ended, what it printed',
+    )
     .action((node: string, o: { dryRun?: boolean; json?: boolean; why?: boolean }) => {
       const flags = { dryRun: o.dryRun === true, json: o.json === true, why: o.why === true }
       found = { kind: 'run', node, ...flags }

@@ -6,10 +6,9 @@ import { type FetchResult, fetchInNetns } from '../../curl.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
 import { isPaused, readIntent } from '../../intent.ts'
 import { lookNetns } from '../../netns.ts'
-import type { Paths } from '../../paths.ts'
 import { readReceipt } from '../../receipts.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
-import type { Look, Node, Now } from '../../types.ts'
+import type { Look, Node, Now, Receipt } from '../../types.ts'
 import { type EgressFinding, egressFinding, NOT_CONFIGURED } from './egress-port.ts'
 import type { Observation } from './types.ts'
 
@@ -22,9 +21,12 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const { intent } = readIntent(p, node.name)
   const netns = lookNetns(p, node.netns)
   const held = intent && isPaused(intent, now)
+  const left = readReceipt(p, 'chromebox-watchdog', node.name)
+  const last = left.seen ? left.value : undefined
   const start = {
     node: node.name,
     netns,
+    ...(last ? { last } : {}),
     ...(held ? { paused: { reason: intent.reason, by: intent.by } } : {}),
   }
   if (!netns.seen || !netns.value.isNamespace) return start
@@ -36,7 +38,7 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const results: Look<FetchResult[]> =
     requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
   const egress = configured ? await askEgress(ctx, node, after(results, cdp.length)) : NOT_CONFIGURED
-  const answers = main ? readAnswers(p, node, main, results, known(p, node)) : {}
+  const answers = main ? readAnswers(p, node, main, results, known(last)) : {}
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined
@@ -55,9 +57,8 @@ export async function withUnit(node: Node, observation: Observation): Promise<Ob
 }
 
 /** The browser that the last run proved to hold the port. */
-function known(p: Paths, node: Node): string | undefined {
-  const last = readReceipt(p, 'chromebox-watchdog', node.name)
-  const identity = last.seen ? last.value?.extra.browserIdentity : undefined
+function known(last: Receipt | undefined): string | undefined {
+  const identity = last?.extra.browserIdentity
   return typeof identity === 'string' ? identity : undefined
 }
 

@@ -6,7 +6,7 @@ import { tryLock } from '../../lock.ts'
 import type { Log } from '../../log.ts'
 import { page, pageRecovered } from '../../page.ts'
 import { pagePath } from '../../paths.ts'
-import { hostNamespaces, writeReceipt } from '../../receipts.ts'
+import { hostNamespaces, isNews, writeReceipt } from '../../receipts.ts'
 import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import { decide } from './decide.ts'
 import { observe, withUnit } from './observe.ts'
@@ -130,7 +130,7 @@ async function commit(ctx: RunContext, node: Node, observation: Observation): Pr
 }
 
 /** Says and leaves behind what a run found that does not (or does no longer) act. */
-export function finish(
+export async function finish(
   ctx: RunContext,
   node: Node,
   observation: Observation,
@@ -138,15 +138,13 @@ export function finish(
   memory: Memory,
   began: number,
   actions: readonly ReceiptAction[],
-): Outcome {
+): Promise<Outcome> {
   const at = now(ctx.p)
   for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
   tellPages(ctx, node, decision, at)
-  const receipt = leave(
-    ctx,
-    node,
-    makeReceipt(ctx, node, decision, memory, at, began, actions, undefined, observation.identity),
-  )
+  const { identity, last } = observation
+  const receipt = makeReceipt(ctx, node, decision, memory, at, began, actions, undefined, identity)
+  await leave(ctx, node, receipt, last)
   return { verdict: decision.verdict, decision, observation, memory, actions, receipt }
 }
 
@@ -169,16 +167,24 @@ export function say(ctx: RunContext, node: Node, line: Line, code: string): void
 export const withNext = (text: string, next: string): string => `${text}; next: ${next}`
 export const whyCommand = (node: string): string => `chromebox-watchdog ${node} --why`
 
-/** Writes the receipt; a full /run is said and does not end the run. */
-export function leave(ctx: RunContext, node: Node, receipt: Receipt): Receipt {
+/**
+ * Writes the receipt, and keeps it for `--why` when it says what the one before (`last`) did not; a full /run is
+ * said and does not end the run.
+ */
+export async function leave(
+  ctx: RunContext,
+  node: Node,
+  receipt: Receipt,
+  last: Receipt | undefined,
+): Promise<void> {
   try {
     writeReceipt(ctx.p, receipt)
+    if (isNews(receipt, last)) (await import('../../receipt-history.ts')).keepReceipt(ctx.p, receipt)
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code ?? String(err)
     const next = `df ${ctx.p.receipts}`
     say(ctx, node, { level: 'WARN', text: `cannot write the receipt: ${code}`, next }, 'receipt')
   }
-  return receipt
 }
 
 export function makeReceipt(

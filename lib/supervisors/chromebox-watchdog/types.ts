@@ -1,7 +1,7 @@
 import type { BrowserJudgement, UnitState } from '../../browser/types.ts'
 import type { Config } from '../../config.ts'
 import type { PageKind } from '../../page.ts'
-import type { LayerMark, LogLevel, Look, Verdict } from '../../types.ts'
+import type { LayerMark, LogLevel, Look, Receipt, Verdict } from '../../types.ts'
 import type { EgressFinding } from './egress-port.ts'
 
 /** What one look at a node saw. A layer above a failing one may be absent: it was not asked. */
@@ -16,6 +16,8 @@ export interface Observation {
   readonly browser?: BrowserJudgement
   /** Which browser answered, kept for the next look; see `readAnswers`. */
   readonly identity?: string
+  /** What the last run left; its successor keeps a history of what was news. */
+  readonly last?: Receipt
   /** Asked only when there is no process, and then how the last one ended; see `withUnit`. */
   readonly unit?: UnitState
 }

@@ -1,22 +1,23 @@
 import { browserUnit } from '../../browser/verify.ts'
 import { now, wallIso } from '../../clock.ts'
 import { run } from '../../exec.ts'
+import { readHistory } from '../../receipt-history.ts'
 import { readReceipt } from '../../receipts.ts'
 import { clean, seconds } from '../../text.ts'
-import type { Node } from '../../types.ts'
+import type { Node, Now, Receipt } from '../../types.ts'
 import { path } from './render.ts'
 import type { Outcome, RunContext } from './run.ts'
 
 const LINES = 15
 
-/** All that is known of a node's browser, for a person: layers, last run, attempts, end, last words. */
+/** All that is known of a node's browser, for a person: layers, last runs, attempts, end, last words. */
 export async function why(ctx: RunContext, node: Node, outcome: Outcome): Promise<string> {
   const [unit, printed] = await Promise.all([browserUnit(node.name), lastLines(node.name)])
   const facts = outcome.verdict.evidence.map((e) => `  ${clean(e, 300)}`)
   return [
     (await path(node, outcome)).trimEnd(),
     ...facts,
-    lastRun(ctx, node),
+    ...lastRuns(ctx, node),
     ...attempts(outcome),
     `last browser: ${unit ? `${unit.ended.how}, ${unit.ended.detail} (unit ${unit.active})` : 'systemctl did not say'}`,
     `last ${LINES} lines it printed, D-Bus complaints left out (journalctl -u chromebox@${node.name}):`,
@@ -25,16 +26,33 @@ export async function why(ctx: RunContext, node: Node, outcome: Outcome): Promis
   ].join('\n')
 }
 
-function lastRun(ctx: RunContext, node: Node): string {
+/** The last run, and before it the last few that found or did something else than the run before them. */
+function lastRuns(ctx: RunContext, node: Node): string[] {
+  const at = now(ctx.p)
+  const history = readHistory(ctx.p, 'chromebox-watchdog', node.name)
+  const changes = history.seen ? history.value : []
+  const head = 'runs that found or did something new, newest last:'
+  const kept = history.seen ? changes.map((r) => `  ${told(r, at)}`) : [`  cannot be read: ${history.why}`]
   const read = readReceipt(ctx.p, 'chromebox-watchdog', node.name)
-  if (!read.seen) return `last run: cannot read its receipt: ${read.why}`
-  if (!read.value) return 'last run: none since this boot'
-  const { verdict, at, actions } = read.value
-  const sameBoot = at.bootId === now(ctx.p).bootId
-  const age = sameBoot ? `${seconds(now(ctx.p).bootMs - at.bootMs)} ago` : 'before the last reboot'
-  const did = actions.map((a) => `; ${a.kind} ${a.helped ? 'helped' : 'did not help'}`).join('')
+  const last = read.seen
+    ? read.value
+      ? `last run: ${told(read.value, at)}`
+      : 'last run: none since this boot'
+    : `last run: cannot read its receipt: ${read.why}`
+  return [...(kept.length > 0 ? [head, ...kept] : []), last]
+}
+
+/** `2026-01-01T02:11:00.000Z (2m 3s ago) healthy; relaunch-browser helped after 3s: …` */
+function told(r: Receipt, at: Now): string {
+  const { verdict, actions } = r
+  const sameBoot = r.at.bootId === at.bootId
+  const age = sameBoot ? `${seconds(at.bootMs - r.at.bootMs)} ago` : 'before the last reboot'
+  const did = actions.map((a) => {
+    const detail = typeof a.detail === 'string' && a.detail !== '' ? `: ${a.detail}` : ''
+    return `; ${a.kind} ${a.helped ? 'helped' : 'did not help'} after ${seconds(a.durationMs)}${detail}`
+  })
   const said = verdict.reason === '' ? verdict.state : `${verdict.state}: ${verdict.reason}`
-  return clean(`last run: ${wallIso(at.wallMs)} (${age}) ${said}${did}`, 500)
+  return clean(`${wallIso(r.at.wallMs)} (${age}) ${said}${did.join('')}`, 500)
 }
 
 function attempts(outcome: Outcome): string[] {
