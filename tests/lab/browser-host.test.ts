@@ -7,6 +7,7 @@ import {
   cursor,
   entries,
   logBytes,
+  logText,
   ok,
   receipt,
   said,
@@ -37,7 +38,10 @@ test('the watchdog killed in the middle of a relaunch: the attempt counts, the b
   assert.equal(tick('n1').status, '0')
   assert.equal(browser('n1')?.pid, fresh)
   assert.equal(state('n1').failures, 0)
-  assert.match(ok(['chromebox-watchdog', 'n1', '--why']), /no chromium process for profile -> cut short/)
+  assert.match(
+    ok(['chromebox-watchdog', 'n1', '--why']),
+    /no chromium process for profile -> (relaunch )?cut short/,
+  )
 })
 
 test('killed in the middle of a relaunch that helps nothing: it counts, and the next run backs off', async () => {
@@ -99,6 +103,28 @@ test('the state’s file system full: a dead browser is brought back all the sam
   } finally {
     ok(['umount', '/var/lib/netvm'])
   }
+})
+
+test('the veth loses its host address: told and paged once by the owner of the relay, not by the browser’s', async () => {
+  await untilTitled('n1')
+  const old = mainPid('n1')
+  const names = ok(['netvm-names', 'n1'])
+  const name = (key: string) => new RegExp(`\\b${key}=(\\S+)`).exec(names)?.[1] ?? ''
+  const mark = logMark()
+  const relayMark = logText('cdp-relay-watchdog').length
+  ok(['ip', 'addr', 'flush', 'dev', name('VETH')])
+  for (let i = 0; i < 2; i++) {
+    assert.equal(tick('n1').status, '0')
+    sh(['systemctl', 'start', 'cdp-relay-watchdog.service'])
+  }
+  ok(['ip', 'addr', 'add', `${name('GW')}/30`, 'dev', name('VETH')])
+  const paged = linesSince(mark, 'n1').filter((l) => l.includes(' PAGE '))
+  assert.deepEqual(paged, [])
+  const relay = logText('cdp-relay-watchdog').slice(relayMark).split('\n')
+  assert.match(relay[0] ?? '', /FAIL_LOUD \[n1\] veth \S+ has no 10\.201\.\d+\.1\/30; next: ip addr add /)
+  assert.equal(relay.filter((l) => l.includes(' PAGE ')).length, 1)
+  assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.state, 'healthy')
+  assert.equal(mainPid('n1'), old)
 })
 
 test('the namespace deleted under a living browser: loud, paged once, the browser untouched, node-up mends it', async () => {
