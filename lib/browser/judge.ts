@@ -68,7 +68,7 @@ function judgePage(page: Look<PageFinding>, title: string): LayerResult {
   const found = page.value
   if (found.state === 'ok') return { mark: mark('page', 'ok', JSON.stringify(found.title)) }
   if (found.state === 'doubtful') {
-    const reason = `cannot tell the page from an error page: ${found.detail}`
+    const reason = `the page may be the browser's error page: ${found.detail}`
     return { verdict: unknown('page', 'page-doubtful', reason), mark: mark('page', 'unknown', found.detail) }
   }
   const code = { missing: 'page-missing', 'no-pages': 'no-pages', 'error-page': 'error-page' }[found.state]

@@ -47,7 +47,7 @@ test('without a relay nobody can ask it: unknown, and the browser is left alone'
     assert.equal(page()?.state, 'unknown')
     assert.match(
       receipt('chromebox-watchdog', 'n1')?.verdict.reason ?? '',
-      /^cannot tell the page from an error page: over the relay: connect ECONNREFUSED/,
+      /^the page may be the browser's error page: over the relay: connect ECONNREFUSED/,
     )
     assert.equal(mainPid('n1'), old)
   } finally {

@@ -121,7 +121,7 @@ const TABLE: readonly Row[] = [
   pageRow('perhaps an error page', seen({ state: 'doubtful', detail: 'over the relay: closed' }), {
     state: 'unknown',
     code: 'page-doubtful',
-    reason: 'cannot tell the page from an error page: over the relay: closed',
+    reason: "the page may be the browser's error page: over the relay: closed",
     marks: ['ok', 'ok', 'unknown'],
   }),
   pageRow('well', seen({ state: 'ok', title: 'Muse — chat' }), {
