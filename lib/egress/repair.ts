@@ -1,10 +1,13 @@
+import { existsSync } from 'node:fs'
 import { run } from '../exec.ts'
-import { restart } from '../systemd.ts'
+import { type JobResult, restart } from '../systemd.ts'
 import { clean, seconds } from '../text.ts'
+import { lastHandshakeOf } from '../tunnel/device.ts'
+import { handoverApplied, offerHandover, withdrawHandover } from '../tunnel/handover.ts'
 import type { Node } from '../types.ts'
 import { keepHandshake } from './kept.ts'
 import { lookDump, wgName } from './look.ts'
-import type { EgressContext, TunnelRepair } from './types.ts'
+import type { EgressContext, EgressVerdict, TunnelRepair } from './types.ts'
 import { verifyAfterRestart } from './verify.ts'
 
 /** Above the unit's own TimeoutStopSec + TimeoutStartSec (10 + 30 s), in milliseconds, so that systemd's word comes first. */
@@ -19,10 +22,7 @@ export async function repairTunnel(ctx: EgressContext, node: Node): Promise<Tunn
   const startedWallMs = Date.now()
   const started = performance.now()
   const unit = `netvm-tunnel@${node.name}.service`
-  await rememberHandshake(ctx, node)
-  const job = await restart(unit, RESTART_DEADLINE_MS)
-  // A restart that systemd calls failed leaves nothing to wait for: one look says what is missing.
-  const verdict = await verifyAfterRestart(ctx, node, job.ok || job.timedOut ? undefined : 0)
+  const { job, verdict } = await restartAndVerify(ctx, node, unit)
   const durationMs = Math.round(performance.now() - started)
   const ok = verdict.state === 'healthy'
   const evidence = [...(job.ok ? [] : [job.detail, ...(await lastWords(unit))]), ...verdict.evidence]
@@ -36,14 +36,41 @@ export async function repairTunnel(ctx: EgressContext, node: Node): Promise<Tunn
   }
 }
 
-/** A new interface knows of no handshake; the time of the last one tells a clock that went back. */
-async function rememberHandshake(ctx: EgressContext, node: Node): Promise<void> {
-  const dump = await lookDump(node.netns, wgName(ctx.p, node))
-  const latest = Math.max(
-    0,
-    ...((dump.seen && dump.value?.peers) || []).map((peer) => peer.latestHandshakeMs),
-  )
-  if (latest > 0) keepHandshake(ctx.p, node.name, latest)
+async function restartAndVerify(
+  ctx: EgressContext,
+  node: Node,
+  unit: string,
+): Promise<{ job: JobResult; verdict: EgressVerdict }> {
+  const wg = wgName(ctx.p, node)
+  try {
+    const [handshake] = await Promise.all([
+      lastHandshake(ctx, node, wg),
+      offerHandover(ctx.p, { node: node.name, netns: node.netns, wg }),
+    ])
+    const restarting = restart(unit, RESTART_DEADLINE_MS)
+    // Meanwhile: a disk may take as long as the restart.
+    if (handshake > 0) keepHandshake(ctx.p, node.name, handshake)
+    if (await handoverApplied(ctx.p, node.name, restarting)) {
+      // The tunnel is there; the unit's own bookkeeping need not be waited for.
+      const [verdict, job] = await Promise.all([verifyAfterRestart(ctx, node), restarting])
+      return { job, verdict }
+    }
+    const job = await restarting
+    // A restart that systemd calls failed leaves nothing to wait for: one look says what is missing.
+    return { job, verdict: await verifyAfterRestart(ctx, node, job.ok || job.timedOut ? undefined : 0) }
+  } finally {
+    withdrawHandover(ctx.p, node.name)
+  }
+}
+
+/** A new interface knows of no handshake; the time of the last one tells a clock that went back. 0 when there is none. */
+async function lastHandshake(ctx: EgressContext, node: Node, wg: string): Promise<number> {
+  const served = await lastHandshakeOf(ctx.p, wg)
+  if (served !== undefined) return served
+  // There too when it is built in. Without it there is nobody to ask, which would take two processes to find out.
+  if (!existsSync('/sys/module/wireguard')) return 0
+  const dump = await lookDump(node.netns, wg)
+  return Math.max(0, ...((dump.seen && dump.value?.peers) || []).map((peer) => peer.latestHandshakeMs))
 }
 
 /** What netvm-tunnel said when it failed, from the journal; empty when that cannot be read. */

@@ -33,13 +33,22 @@ export function renderResolv(resolvers: readonly string[]): string {
   return head + resolvers.map((r) => `nameserver ${r}\n`).join('')
 }
 
+/** Whether the resolver file is there as `writeResolv` would leave it. */
+export function resolvMatches(p: Paths, node: string, netns: string): boolean {
+  return readOptional(resolvPath(p, netns)) === wanted(p, node)
+}
+
+function wanted(p: Paths, node: string): string {
+  return renderResolv(resolversFrom(readOptional(join(p.wireguardDir, `${node}.conf`))))
+}
+
 /**
  * Writes the resolver file in place, keeping its inode: a rename is not seen through the bind mount that
  * a running browser has of it. Returns whether anything changed.
  */
 export function writeResolv(p: Paths, node: string, netns: string): boolean {
   const path = resolvPath(p, netns)
-  const text = renderResolv(resolversFrom(readOptional(join(p.wireguardDir, `${node}.conf`))))
+  const text = wanted(p, node)
   if (readOptional(path) === text) return false
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
   const fd = openSync(path, 'a', 0o644)

@@ -42,13 +42,26 @@ export async function createInterface(p: Paths, wg: string): Promise<Engine> {
   return 'wireguard-go'
 }
 
-/** wg-quick's parts that `wg` knows. The keys go through a file without a name: never in argv, never on a disk. */
-export async function configureInterface(wg: string, setconf: string): Promise<void> {
+/**
+ * wg-quick's parts that `wg` knows, for an interface that is inside already. The keys go through a file without a name:
+ * never in argv, never on a disk.
+ */
+export async function configureInterface(
+  netns: string,
+  wg: string,
+  engine: Engine,
+  setconf: string,
+): Promise<void> {
+  // A wireguard-go answers on its socket, wherever its interface is; the kernel only in the interface's namespace.
+  const at = engine === 'kernel' ? ['ip', 'netns', 'exec', netns] : []
   const fd = openSync('/dev/shm', O_TMPFILE | constants.O_RDWR, 0o600)
   try {
     writeSync(fd, setconf, 0)
     // /dev/fd/3 and not /dev/stdin: Node's pipes are sockets, and Linux does not open a socket by that path.
-    const result = await run(['wg', 'setconf', wg, '/dev/fd/3'], { deadlineMs: TOOL_DEADLINE_MS, fds: [fd] })
+    const result = await run([...at, 'wg', 'setconf', wg, '/dev/fd/3'], {
+      deadlineMs: TOOL_DEADLINE_MS,
+      fds: [fd],
+    })
     if (result.missing)
       throw new NetvmError('the program wg is missing', { next: 'apt-get install wireguard-tools' })
     // wg quotes the line it does not like, which may hold a key, so its words stay out of the message.
@@ -102,6 +115,18 @@ export async function untilReady(p: Paths, wg: string): Promise<void> {
       })
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
+}
+
+/**
+ * Wall-clock milliseconds of the last handshake of an interface that a wireguard-go serves, asked without a process of
+ * its own; 0 when there never was one, undefined when no wireguard-go answers.
+ */
+export async function lastHandshakeOf(p: Paths, wg: string): Promise<number | undefined> {
+  const path = uapiSocket(p, wg)
+  const said = existsSync(path) ? await askUapi(path) : undefined
+  if (said === undefined) return undefined
+  const seconds = [...said.matchAll(/^last_handshake_time_sec=(\d+)$/gm)].map((found) => Number(found[1]))
+  return Math.max(0, ...seconds) * 1000
 }
 
 /** A second wireguard-go is refused while the first still answers on its socket; a socket nobody answers on is litter. */

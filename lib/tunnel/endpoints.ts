@@ -36,13 +36,16 @@ export async function resolveHost(host: string, deadlineMs = RESOLVE_DEADLINE_MS
 }
 
 /** The address to connect to, for each peer that has an endpoint, by its public key. */
-export async function resolveEndpoints(conf: TunnelConf): Promise<ReadonlyMap<string, string>> {
+export async function resolveEndpoints(
+  conf: TunnelConf,
+  deadlineMs = RESOLVE_DEADLINE_MS,
+): Promise<ReadonlyMap<string, string>> {
   const resolved = await Promise.all(
     conf.peers.flatMap(({ publicKey, endpoint }) =>
       endpoint === undefined
         ? []
         : [
-            resolveHost(endpoint.host).then(([first]): [string, string] => {
+            resolveHost(endpoint.host, deadlineMs).then(([first]): [string, string] => {
               return [publicKey, endpointText(first ?? endpoint.host, endpoint.port)]
             }),
           ],

@@ -42,32 +42,50 @@ export interface TunnelUp {
 /**
  * Brings a node's tunnel up from nothing, whatever an earlier run left: reads the configuration, resolves its
  * endpoints on the host, makes the interface there and moves it into the namespace. Undoes everything when a step
- * fails. Throws NetvmError: bad configuration (78), no namespace, a name that does not resolve, a tool that fails.
+ * fails; a configuration that is refused or does not resolve leaves what is there as it is.
+ * @param beside waits for an interface that is being made meanwhile, down and inside: its engine, or undefined when
+ * there is none and it has to be made here. Such an interface is undone by every failure.
+ * @throws NetvmError: bad configuration (78), no namespace, a name that does not resolve, a tool that fails.
  */
-export async function tunnelUp(p: Paths, names: TunnelNames): Promise<TunnelUp> {
+export async function tunnelUp(
+  p: Paths,
+  names: TunnelNames,
+  beside?: () => Engine | undefined,
+): Promise<TunnelUp> {
   const { node, netns, wg } = names
-  const conf = readTunnelConf(p, node)
-  const look = lookNetns(p, netns)
-  if (!look.seen) throw new NetvmError(look.why, { next: `ls -ld ${p.netnsDir}/${netns}` })
-  if (!look.value.isNamespace) {
-    throw new NetvmError(`netns ${netns} missing`, { next: `systemctl restart netvm-netns@${node}` })
-  }
-  const endpoints = await resolveEndpoints(conf)
-  await deleteInterface(p, netns, wg)
+  let made = beside === undefined
+  let touched = !made
   try {
-    const engine = await createInterface(p, wg)
-    await configureInterface(wg, renderSetconf(conf, endpoints))
-    await ipBatch(undefined, [`link set dev ${wg} netns ${netns}`])
-    if (carriesV6(conf)) await allowV6(netns, wg)
+    const conf = readTunnelConf(p, node)
+    const look = lookNetns(p, netns)
+    if (!look.seen) throw new NetvmError(look.why, { next: `ls -ld ${p.netnsDir}/${netns}` })
+    if (!look.value.isNamespace) {
+      throw new NetvmError(`netns ${netns} missing`, { next: `systemctl restart netvm-netns@${node}` })
+    }
+    const endpoints = await resolveEndpoints(conf)
+    touched = true
+    made = true
+    const engine = beside?.() ?? (await makeInside(p, names))
+    const v6 = carriesV6(conf)
+    const setconf = renderSetconf(conf, endpoints)
+    await Promise.all([configureInterface(netns, wg, engine, setconf), v6 ? allowV6(netns, wg) : undefined])
     await ipBatch(netns, insideLines(wg, conf))
     writeResolv(p, node, netns)
     if (engine === 'wireguard-go') await untilReady(p, wg)
     else holdUnit(p, node)
     return { engine, ignored: conf.ignored }
   } catch (err) {
-    await tunnelDown(p, names).catch(() => {})
+    if (!made) beside?.()
+    if (touched) await tunnelDown(p, names).catch(() => {})
     throw err
   }
+}
+
+async function makeInside(p: Paths, { netns, wg }: TunnelNames): Promise<Engine> {
+  await deleteInterface(p, netns, wg)
+  const engine = await createInterface(p, wg)
+  await ipBatch(undefined, [`link set dev ${wg} netns ${netns}`])
+  return engine
 }
 
 /**

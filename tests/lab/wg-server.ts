@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url'
 import { ok, sh, until } from './harness/run.ts'
 
 /** What stands in for the internet: a namespace with a WireGuard server, a chat site and a name server behind it. */
-const NET = 'lab-internet'
+export const INTERNET = 'lab-internet'
+const NET = INTERNET
 const WG = 'wg-lab'
 /** The host's way to it, and the only one: this veth is the uplink. */
 export const UPLINK = 'uplink0'
