@@ -17,7 +17,8 @@ export class Capture {
   private heard = ''
 
   private constructor() {
-    const argv = ['-i', 'any', '-nn', '-l', '-q', '-t', '--immediate-mode', '-B', '8192']
+    // Headers only: with whole packets its buffer holds 32 of them, and a busy machine loses some.
+    const argv = ['-i', 'any', '-nn', '-l', '-q', '-t', '-s', '256', '--immediate-mode', '-B', '8192']
     this.child = spawn('tcpdump', argv, { stdio: ['ignore', 'pipe', 'pipe'] })
     this.child.stdout?.on('data', (data) => {
       this.text += data

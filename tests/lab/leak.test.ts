@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import { loadConfig } from '../../lib/config.ts'
+import { repairTunnel } from '../../lib/egress/repair.ts'
+import { paths } from '../../lib/paths.ts'
+import { findNode, readRegistry } from '../../lib/registry.ts'
 import { inPage } from './browser-kit.ts'
 import { FAST, guardBrowser, nodeSetting, tunnelNode } from './egress-kit.ts'
 import { ok, sh, stopTimers, titles, until, untilTitled, writeConfig } from './harness.ts'
@@ -110,6 +114,21 @@ test('restart: while it stops and starts, over and over', async () => {
     ok(['systemctl', 'restart', '--no-block', TUNNEL])
     await browse()
     await until('it is up', () => sh(['systemctl', 'is-active', TUNNEL]).stdout.trim() === 'active', 10_000)
+    await assertTight()
+  }
+})
+
+test('repair: while it is made anew the way a watchdog has it made', async () => {
+  // Not by a whole run: the host's own probe of the uplink would stand in the capture.
+  const p = paths()
+  const config = loadConfig(p)
+  const node = findNode(readRegistry(p, config), 'muse')
+  for (let i = 0; i < 3; i++) {
+    ok(['ip', '-n', 'warp-muse', 'link', 'del', nodeSetting('muse', 'WG')])
+    const repairing = repairTunnel({ p, config }, node)
+    await browse()
+    const repair = await repairing
+    assert.equal(repair.ok, true, repair.evidence.join('; '))
     await assertTight()
   }
 })

@@ -41,6 +41,9 @@ export interface WgServer {
   move(): void
   dnsDown(): void
   dnsUp(): void
+  /** The site's host hears each TCP connection's first packet as lost: a handshake takes a second, by either family. */
+  slowHandshakes(): void
+  quickHandshakes(): void
   /** Seconds since the server last shook hands with a node; undefined for never. */
   handshakeAge(node: string): number | undefined
 }
@@ -164,6 +167,17 @@ Endpoint = wg.lab:${PORT}
     },
     dnsDown: () => void ok(['systemctl', 'stop', 'lab-dns.service']),
     dnsUp: startDns,
+    slowHandshakes() {
+      const seen = (family: string): string =>
+        `set ${family} {\ntype ${family}_addr . inet_service\nflags dynamic,timeout\ntimeout 1m\n}\n`
+      const drop = (ip: string, family: string): string =>
+        `${ip} saddr . tcp sport @${family} accept\n` +
+        `tcp flags & (syn | ack) == syn add @${family} { ${ip} saddr . tcp sport } drop\n`
+      const chain = `chain input {\ntype filter hook input priority 0\n${drop('ip', 'ipv4')}${drop('ip6', 'ipv6')}}\n`
+      const rules = `table inet slow {\n${seen('ipv4')}${seen('ipv6')}${chain}}\n`
+      ok(['ip', 'netns', 'exec', NET, 'nft', '-f', '-'], { input: rules })
+    },
+    quickHandshakes: () => void inside('nft', 'delete', 'table', 'inet', 'slow'),
     handshakeAge(node) {
       const key = peers.get(node)?.key ?? ''
       const all = inside('wg', 'show', WG, 'latest-handshakes').split('\n')
