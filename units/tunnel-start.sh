@@ -60,6 +60,8 @@ device() {
 
 # Whether what was handed over is meant for this very start: for a few seconds, and never older than the configuration.
 handed_over() {
+  # dash, bash and busybox know -nt; where a shell does not, the long way is taken.
+  # shellcheck disable=SC3013
   [ "$plan/until" -nt "/etc/netvm/wireguard/$node.conf" ] || return 1
   read -r now _ < /proc/uptime && read -r end < "$plan/until" && [ "${now%.*}" -lt "$end" ]
 }
