@@ -4,6 +4,9 @@ import { clean } from '../text.ts'
 import type { Node } from '../types.ts'
 import type { PageFinding } from './types.ts'
 
+/** Where it is, and what Chromium's error page says is wrong (`ERR_CONNECTION_REFUSED`); empty on others. */
+export const WHERE = `[location.href, document.querySelector('.error-code')?.textContent ?? '']`
+
 /** Pages asked at most; a node has one chat page, and each of these costs a connection. */
 const MAX_ASKED = 3
 
@@ -27,31 +30,34 @@ export async function confirmPage(
   )
   if (plain.kind === 'ok') return { state: 'ok', title: clean(plain.page.title, 80) }
   const asked = targets.filter((t) => pageVerdict([t], node.chatTitle).kind === 'ok').slice(0, MAX_ASKED)
-  const answers = await Promise.all(asked.map((t) => isErrorPage(node, t, deadlineMs)))
-  const well = asked[answers.indexOf(false)]
-  if (well) return { state: 'ok', title: clean(well.title, 80) }
-  const unclear = answers.find((a) => typeof a === 'string')
-  if (typeof unclear === 'string') return { state: 'doubtful', detail: unclear }
-  return { state: 'error-page', detail: `error page: ${clean(asked[0]?.title ?? '', 80)}` }
+  const found = await Promise.all(asked.map((t) => askPage(node, t, deadlineMs)))
+  return (
+    found.find((f) => f.state === 'ok') ??
+    found.find((f) => f.state === 'doubtful') ??
+    found[0] ?? { state: 'doubtful', detail: 'no page to ask' }
+  )
 }
 
-/** Text says why it cannot be told. */
-async function isErrorPage(
+async function askPage(
   node: Pick<Node, 'peer' | 'cdpPort'>,
   target: Target,
   deadlineMs: number,
-): Promise<boolean | string> {
-  if (target.wsUrl === undefined) return 'it offers no socket'
-  const got = await evaluate(
-    rewriteAuthority(target.wsUrl, node.peer, node.cdpPort),
-    'location.href',
-    deadlineMs,
-  )
-  if (got.kind !== 'value') return `over the relay: ${unanswered(got)}`
-  const at = typeof got.value === 'string' && URL.canParse(got.value) ? new URL(got.value) : undefined
-  if (at?.protocol === 'chrome-error:') return true
+): Promise<PageFinding> {
+  const doubtful = (detail: string) => ({ state: 'doubtful', detail }) as const
+  if (target.wsUrl === undefined) return doubtful('it offers no socket')
+  const got = await evaluate(rewriteAuthority(target.wsUrl, node.peer, node.cdpPort), WHERE, deadlineMs)
+  if (got.kind !== 'value') return doubtful(`over the relay: ${unanswered(got)}`)
+  const [href, code] = Array.isArray(got.value) ? got.value.map(String) : []
+  const at = href !== undefined && URL.canParse(href) ? new URL(href) : undefined
+  const title = clean(target.title, 80)
+  if (at?.protocol === 'chrome-error:') {
+    const says = code === undefined || code === '' ? '' : `, ${clean(code, 60)}`
+    return { state: 'error-page', detail: `error page: ${title}${says}` }
+  }
   // A tab is listed under its URL before it is there: it is still at about:blank, and may yet fail.
-  return at?.hostname === target.title ? false : `it is at ${clean(String(got.value), 80)}`
+  return at?.hostname === target.title
+    ? { state: 'ok', title }
+    : doubtful(`it is at ${clean(href ?? 'no address', 80)}`)
 }
 
 function unanswered(got: Exclude<EvalResult, { kind: 'value' }>): string {

@@ -64,7 +64,7 @@ test('the site is down when the browser starts: its error page does not pass for
   const line = await untilLine('n1', mark, /relaunch (FAILED|OK)/, 60_000)
   assert.match(
     line,
-    /relaunch FAILED — needs operator attention: chat page "127\.0" missing from target list \(error page: 127\.0\.0\.1[;)]/,
+    /relaunch FAILED — needs operator attention: chat page "127\.0" missing from target list \(error page: 127\.0\.0\.1, ERR_CONNECTION_REFUSED[;)]/,
   )
   await untilIdle('n1')
   assert.deepEqual(titles('n1'), [HOST], 'the target list itself does not tell')

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { WebSocketServer } from 'ws'
-import { confirmPage } from '../../lib/browser/confirm.ts'
+import { confirmPage, WHERE } from '../../lib/browser/confirm.ts'
 import type { Target } from '../../lib/cdp.ts'
 
 /** What `location.href` says in each page; a number is an HTTP status, `silent` no answer, an object a strange one. */
@@ -33,15 +33,17 @@ async function browser(t: TestContext, hrefs: Hrefs) {
     socket.on('error', () => {})
     socket.on('message', (data) => {
       const { id, params } = JSON.parse(String(data))
-      assert.equal(params.expression, 'location.href')
+      assert.equal(params.expression, WHERE)
       if (at === 'silent') return
-      const value = typeof at === 'object' ? at.value : at
+      const value = typeof at === 'object' ? at.value : [at, at === ERROR ? CODE : '']
       socket.send(JSON.stringify({ id, result: { result: { value } } }))
     })
   })
   return { port: (server.address() as AddressInfo).port, asked }
 }
 
+const ERROR = 'chrome-error://chromewebdata/'
+const CODE = 'ERR_TIMED_OUT'
 const URL_OF = 'http://muse.example/'
 const target = (id: string, title = 'muse.example', url = URL_OF): Target => ({
   id,
@@ -57,8 +59,6 @@ async function confirm(t: TestContext, targets: readonly Target[], hrefs: Hrefs,
   return { got, asked }
 }
 
-const ERROR = 'chrome-error://chromewebdata/'
-
 test('the page itself is there: well', async (t) => {
   const { got, asked } = await confirm(t, [target('A')], { A: URL_OF })
   assert.deepEqual(got, { state: 'ok', title: 'muse.example' })
@@ -67,7 +67,19 @@ test('the page itself is there: well', async (t) => {
 
 test('the browser’s error page: told as one, with its title', async (t) => {
   const { got } = await confirm(t, [target('A')], { A: ERROR })
-  assert.deepEqual(got, { state: 'error-page', detail: 'error page: muse.example' })
+  assert.deepEqual(got, { state: 'error-page', detail: 'error page: muse.example, ERR_TIMED_OUT' })
+})
+
+test('what the error page says is cleaned, and may be missing', async (t) => {
+  const detail = async (value: unknown) => {
+    const { got } = await confirm(t, [target('A')], { A: { value } })
+    return got.state === 'error-page' ? got.detail : got
+  }
+  assert.equal(await detail([ERROR]), 'error page: muse.example')
+  assert.match(
+    String(await detail([ERROR, `\u001b[2J${'x'.repeat(500)}`])),
+    /^error page: muse\.example, \P{Cc}{1,70}$/u,
+  )
 })
 
 test('without a title to look for, an error page is one all the same', async (t) => {
@@ -107,8 +119,9 @@ const DOUBT: readonly (readonly [string, Hrefs, RegExp])[] = [
   ['a target that is gone', { A: 404 }, /over the relay: HTTP 404/],
   ['a tab that is not there yet', { A: 'about:blank' }, /it is at about:blank/],
   ['a page of another host', { A: 'http://elsewhere.example/' }, /it is at http:\/\/elsewhere\.example\//],
-  ['an answer of no use', { A: { value: 7 } }, /it is at 7/],
-  ['no value at all', { A: { value: undefined } }, /it is at undefined/],
+  ['an answer of no use', { A: { value: 7 } }, /it is at no address/],
+  ['no value at all', { A: { value: undefined } }, /it is at no address/],
+  ['a list of nonsense', { A: { value: [null, {}] } }, /it is at null/],
   ['terminal codes', { A: 'about:blank#\u001b[2J' }, /^it is at about:blank#\P{Cc}*$/u],
 ]
 for (const [what, hrefs, why] of DOUBT) {

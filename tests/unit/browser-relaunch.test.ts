@@ -129,6 +129,16 @@ test('a living one is stopped, started and found well', async (t) => {
   assert.notEqual(got.judgement.process?.pid, pid)
 })
 
+test('a unit that runs without a browser of the profile is stopped first: a start would do nothing', async (t) => {
+  const w = await world(t)
+  w.host.onStart({})
+  const unit = { active: 'active', mainPid: 9, ended: { how: 'unknown', detail: 'still running' } } as const
+  const got = await relaunch(w, { unit })
+  assert.equal(got.did, 'ok')
+  assert.deepEqual(jobs(w), ['stop', 'start'])
+  assert.deepEqual(got.did === 'ok' ? got.ended : undefined, { how: 'unknown', detail: 'it was running' })
+})
+
 test('the unit that the caller asked already is not asked again before the start', async (t) => {
   const w = await world(t)
   w.host.onStart({})
