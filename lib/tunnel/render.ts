@@ -26,6 +26,9 @@ export function carriesV6(conf: TunnelConf): boolean {
  */
 export function insideLines(wg: string, conf: TunnelConf): string[] {
   return [
+    // With an address of its own making it would ask for a router, again and again: an idle tunnel would never be idle, and
+    // whoever is at the far end could answer.
+    ...(carriesV6(conf) ? [`link set dev ${wg} addrgenmode none`] : []),
     ...conf.addresses.map((address) => `address add ${address} dev ${wg}`),
     `link set dev ${wg}${conf.mtu === undefined ? '' : ` mtu ${conf.mtu}`} up`,
     `route replace 0.0.0.0/0 dev ${wg}`,

@@ -130,6 +130,8 @@ test('up: a tunnel that carries both families, its only way out', { skip, timeou
   assert.match(routes, new RegExp(`^default dev ${node.wg}`, 'm'))
   assert.equal(routes.match(/^default/gm)?.length, 2)
   assert.match(sh(['ip', '-n', node.netns, 'link', 'show', 'dev', node.wg]), /mtu 1380/)
+  const own = sh(['ip', '-n', node.netns, '-6', 'address', 'show', 'dev', node.wg, 'scope', 'link'])
+  assert.equal(own, '', 'no address of its own making, which would solicit routers through the tunnel')
   assert.match(
     readFileSync(join(p.netnsEtc, node.netns, 'resolv.conf'), 'utf8'),
     /^nameserver 10\.201\.250\.5$/m,
