@@ -57,8 +57,9 @@ test('one that answers and has no page yet is asked quickly, then slowly', async
   const times = asked().slice(0, -1)
   const gaps = times.slice(1).map((at, i) => at - (times[i] ?? 0))
   const late = gaps.slice(-2)
-  assert.ok(Math.min(...gaps) < 200, `never quick: ${gaps}`)
+  // A lower bound holds on a busy machine too; so does what lies between the two waits, 175 ms.
   assert.ok(Math.min(...late) >= 190, `not slower at the end: ${gaps}`)
+  assert.ok(Math.min(...gaps) + 100 < Math.min(...late), `never quick: ${gaps}`)
 })
 
 test('a page that gets its title later makes it healthy before the time is over', async (t) => {
