@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { monotonicMs } from './clock.ts'
 import { NetvmError } from './errors.ts'
 import { EXIT } from './exit-codes.ts'
 import { installCommand, shellWord } from './os-error.ts'
@@ -62,7 +63,7 @@ export class ExecError extends NetvmError {
  * Plain node:child_process: loading execa costs more CPU than a healthy tick may use.
  */
 export function run(argv: readonly string[], opts: RunOptions = {}): Promise<RunResult> {
-  const started = performance.now()
+  const started = monotonicMs()
   const limit = opts.maxOutput ?? DEFAULT_MAX_OUTPUT
   const out = new Sink(limit)
   const err = new Sink(limit)
@@ -76,7 +77,7 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
       if (done) return
       done = true
       for (const t of timers) clearTimeout(t)
-      const durationMs = performance.now() - started
+      const durationMs = monotonicMs() - started
       const stdout = out.text()
       resolve({ argv, code, signal, stdout, stderr: err.text(), timedOut, durationMs, missing })
     }
@@ -161,7 +162,7 @@ export async function runOk(argv: readonly string[], opts: RunOptions = {}): Pro
 
 /** The same, blocking. For the few callers that must not yield (the log); KILL at the deadline. */
 export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResult {
-  const started = performance.now()
+  const started = monotonicMs()
   const r = spawnSync(argv[0] ?? '', argv.slice(1), {
     input: opts.input ?? '',
     env: { ...process.env, LC_ALL: 'C', ...opts.env },
@@ -180,7 +181,7 @@ export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResu
     stdout: r.stdout ?? '',
     stderr: (r.stderr ?? '') || (error?.message ?? ''),
     timedOut: error?.code === 'ETIMEDOUT',
-    durationMs: performance.now() - started,
+    durationMs: monotonicMs() - started,
     missing: error?.code === 'ENOENT',
   }
 }

@@ -111,9 +111,7 @@ export function writeAtomic(
   const tmp = `${path}.tmp-${process.pid}`
   mkdirSync(dir, { recursive: true, mode: 0o755 })
   try {
-    // Left by a run that was killed and whose pid we have now.
-    rmSync(tmp, { force: true })
-    const fd = openSync(tmp, 'wx', 0o600)
+    const fd = openNew(tmp)
     try {
       writeFileSync(fd, text)
       if (opts.owner !== undefined) chown(fd, opts.owner)
@@ -130,6 +128,17 @@ export function writeAtomic(
     throw err
   }
   if (opts.sync !== false) syncDir(dir)
+}
+
+/** Makes a file that was not there; what a killed run whose pid we have now left under this name goes first. */
+function openNew(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600)
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err
+    rmSync(path, { force: true })
+    return openSync(path, 'wx', 0o600)
+  }
 }
 
 function chown(fd: number, owner: { uid: number; gid: number }): void {

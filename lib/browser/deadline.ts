@@ -1,3 +1,5 @@
+import { monotonicMs } from '../clock.ts'
+
 /** The end of a run: everything it does shares one. Counted on the monotonic clock of this process. */
 export interface Deadline {
   /** Milliseconds left; never negative. */
@@ -6,8 +8,8 @@ export interface Deadline {
 
 /** @param ms from now */
 export function deadlineIn(ms: number): Deadline {
-  const end = performance.now() + ms
-  return { leftMs: () => Math.max(0, end - performance.now()) }
+  const end = monotonicMs() + ms
+  return { leftMs: () => Math.max(0, end - monotonicMs()) }
 }
 
 export function sleep(ms: number): Promise<void> {

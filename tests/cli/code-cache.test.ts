@@ -24,8 +24,7 @@ for (const program of programs) {
   test(`${program}: V8 takes the cache of its bundle`, () => {
     const code = join(DIST, codeOf(program))
     const source = readFileSync(`${code}.cjs`, 'latin1')
-    const wrapped = `(function (require, module, exports, __filename, __dirname) {${source}\n})`
-    const script = new Script(wrapped, { cachedData: readFileSync(`${code}.cache`) })
+    const script = new Script(source, { cachedData: readFileSync(`${code}.cache`) })
     assert.equal(script.cachedDataRejected, false)
   })
 

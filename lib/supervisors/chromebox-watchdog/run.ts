@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { Deadline } from '../../browser/deadline.ts'
 import type { BrowserContext } from '../../browser/look.ts'
-import { now } from '../../clock.ts'
+import { monotonicMs, now } from '../../clock.ts'
 import { tryLock } from '../../lock.ts'
 import type { Log } from '../../log.ts'
 import { page, pageRecovered } from '../../page.ts'
@@ -45,7 +45,7 @@ export interface Outcome {
 
 /** Looks and decides, and does nothing: `--dry-run` and `--why`. */
 export async function preview(ctx: BrowserContext, node: Node): Promise<Outcome> {
-  const began = performance.now()
+  const began = monotonicMs()
   const observation = await withUnit(node, await observe(ctx, node, now(ctx.p)))
   const memory = loadMemory(ctx.p, ctx.config, node.name).value
   const at = now(ctx.p)
@@ -60,7 +60,7 @@ export async function preview(ctx: BrowserContext, node: Node): Promise<Outcome>
  * @throws LockedError when another run holds the node and this one had to act
  */
 export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
-  const began = performance.now()
+  const began = monotonicMs()
   let observation = await observe(ctx, node, now(ctx.p))
   let memory = remember(ctx, node)
   let decision = decide(observation, memory, now(ctx.p), ctx.config)
@@ -216,7 +216,7 @@ export function makeReceipt(
     layers: decision.layers,
     actions,
     at,
-    durationMs: Math.round(performance.now() - began),
+    durationMs: Math.round(monotonicMs() - began),
     hostNs: hostNamespaces(ctx.p),
     nextDueBootMs: at.bootMs + RECEIPT_DUE_MS,
     extra,

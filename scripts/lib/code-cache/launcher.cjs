@@ -16,6 +16,5 @@ try {
 }
 // The bundle is plain ASCII, and one byte a character is the fastest string there is.
 const source = readFileSync(`${code}.cjs`, 'latin1')
-const wrapped = `(function (require, module, exports, __filename, __dirname) {${source}\n})`
-const script = new Script(wrapped, { filename: `${code}.cjs`, cachedData })
+const script = new Script(source, { filename: `${code}.cjs`, cachedData })
 script.runInThisContext()(require, module, exports, __filename, __dirname)

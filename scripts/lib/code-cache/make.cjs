@@ -6,10 +6,7 @@ const { Script } = require('node:vm')
 const { rehearsals } = require('./rehearsals.cjs')
 
 const [, , bundle, cache, name] = process.argv
-const source = readFileSync(bundle, 'latin1')
-// Byte for byte as the launcher wraps it: V8 compares the length.
-const wrapped = `(function (require, module, exports, __filename, __dirname) {${source}\n})`
-const script = new Script(wrapped, { filename: bundle })
+const script = new Script(readFileSync(bundle, 'latin1'), { filename: bundle })
 const run = script.runInThisContext()
 const acts = rehearsals(name)
 
