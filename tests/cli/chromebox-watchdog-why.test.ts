@@ -19,7 +19,7 @@ test('--why shows marks, attempts, the end of the last browser and its last line
   for (const part of [
     /^muse: .*last acted \d\d:\d\d, helped/,
     /✓ process/,
-    /OK after \d+s/,
+    /^ {2}\S+Z no chromium process for profile -> relaunch OK after \d+s/m,
     /last browser: /,
   ]) {
     assert.match(out, part)

@@ -67,7 +67,7 @@ function attempts(outcome: Outcome): string[] {
           ? 'relaunch FAILED'
           : 'relaunch cut short'
     const detail = a.detail === '' ? '' : `: ${a.detail}`
-    return clean(`  ${wallIso(a.wallMs)} ${a.reason} -> ${result}${detail} (before: ${a.ended})`, 400)
+    return `  ${clean(`${wallIso(a.wallMs)} ${a.reason} -> ${result}${detail} (before: ${a.ended})`, 400)}`
   })
   return [`relaunches, newest last (${memory.failures} failed in a row${held}):`, ...lines]
 }
