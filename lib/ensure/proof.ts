@@ -76,7 +76,9 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
       journal,
     )
   }
-  if (last?.outcome === 'failure') return say(false, failed(facts, last, receipt), journal)
+  // A receipt is written before its run ends, so one that is younger than the last end on record is of a later run.
+  const later = last !== undefined && receipt !== undefined && receipt.bootMs > last.endBootMs
+  if (last?.outcome === 'failure' && !later) return say(false, failed(facts, last, receipt), journal)
   // The loops watch all rows in one run: their receipt says that this row was among them.
   if (receipt === undefined || facts.nowMs - receipt.bootMs > limit) {
     return say(false, 'ran, but left no receipt of this node', journal)
@@ -85,7 +87,7 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
     return say(false, `last run said ${receipt.state}${receipt.reason && `: ${receipt.reason}`}`, journal)
   }
   // With systemd's log level above info PID 1 does not write how runs end; the receipt proves the run then.
-  const source = last === undefined ? ' (receipt; systemd logs no runs)' : ''
+  const source = last === undefined || later ? ' (receipt; systemd logs no runs)' : ''
   return say(true, `last run ${seconds(age)} ago, healthy${source}, ${silence(facts, runs)}`)
 }
 

@@ -8,6 +8,8 @@ import type { Finding, UnitLook } from './types.ts'
 const STALE_PERIODS = 3
 /** An elapse further away than this many periods is not the timer's own (a clock that once was far ahead). */
 const FAR_PERIODS = 2
+/** systemd could not execute the program (`EXIT_EXEC` in systemd.exec(5)). */
+const EXEC_FAILED = 203
 /** A unit that fails again within this time of our reset is told and left alone. */
 const RESET_AGAIN_MS = 3_600_000
 
@@ -176,6 +178,10 @@ export function serviceFinding(
   const code = limit ? 'start-limit-hit' : 'unit-failed'
   const says = `${unit} failed (${look.result}${look.exit?.exited ? ` ${look.exit.status}` : ''})`
   const next = `journalctl -u ${unit} -n 30`
+  if (look.exit?.exited && look.exit.status === EXEC_FAILED) {
+    const gone = `${says}: its program is missing or cannot be executed; scripts/install puts it back`
+    return { scope, code: 'program-gone', says: gone, actions: [], did: '', next, page: true }
+  }
   if (resetAgoMs !== undefined && resetAgoMs < RESET_AGAIN_MS) {
     const again = `${says}, again after a reset ${span(resetAgoMs)} ago`
     return { scope, code, says: again, actions: [], did: '', next, page: true }

@@ -1,5 +1,13 @@
 import type { Layer, Look } from '../types.ts'
-import { addedSince, type Heard, hear, type Statement, tunnelOf } from './statements.ts'
+import {
+  addedSince,
+  blindRun,
+  type Heard,
+  hear,
+  type Statement,
+  SUPERVISORS,
+  tunnelOf,
+} from './statements.ts'
 import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Word } from './types.ts'
 import { nothing, weigh } from './weigh.ts'
 
@@ -9,6 +17,10 @@ function notesOf(facts: NodeFacts): string[] {
     for (const [name, t] of Object.entries(facts.units.value.timers))
       if (t.state !== 'armed') notes.push(`timer of ${name} ${t.state}: ${t.why}`)
       else if (!t.enabled) notes.push(`timer of ${name} is not enabled: it will not be back after a reboot`)
+  for (const s of SUPERVISORS) {
+    const why = blindRun(facts, s)
+    if (why !== undefined) notes.push(why)
+  }
   for (const look of Object.values(facts.receipts)) {
     if (!look.seen || look.value?.at.bootId !== facts.now.bootId) continue
     const r = look.value

@@ -1,3 +1,4 @@
+import { EXIT } from '../exit-codes.ts'
 import type { Layer, MarkState, Receipt, Supervisor } from '../types.ts'
 import type { FactState, JournalRun, LogLine, NodeFacts, Source, TunnelFact } from './types.ts'
 
@@ -160,7 +161,35 @@ function failure(s: Supervisor, source: Source, at: number, text: string): State
   return { source, supervisor: s, atBootMs: at, marks, failedSomewhere, healthy: false }
 }
 
+/** Where the exit statuses begin that systemd gives a program which it could not even start (systemd.exec(5)). */
+const NEVER_STARTED = 200
+
+/**
+ * That the last run of a supervisor ended without a look at anything: its program cannot be started, it was refused
+ * its configuration, it was killed. Undefined when it looked, or when a receipt tells it better. Pure.
+ */
+export function blindRun(
+  facts: Pick<NodeFacts, 'units' | 'receipts' | 'now'>,
+  s: Supervisor,
+): string | undefined {
+  if (!facts.units.seen) return undefined
+  const { ended, exitBootMs, status, result } = facts.units.value.runs[s]
+  // Exit 75 is another run at work, and for systemd a success.
+  if (!ended || result === 'success' || (result === 'exit-code' && status === EXIT.UNHEALTHY))
+    return undefined
+  const look = facts.receipts[s]
+  const told = look.seen && look.value?.at.bootId === facts.now.bootId ? look.value.at.bootMs : undefined
+  if (told !== undefined && told >= exitBootMs - SAME_RUN_MS) return undefined
+  if (result !== 'exit-code') return `the last run of ${s} was cut short (${result})`
+  const how = status >= NEVER_STARTED ? 'systemd cannot start its program, ' : ''
+  return `the last run of ${s} could not look (${how}exit ${status})`
+}
+
 function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
+  const last = facts.units.seen ? facts.units.value.runs[run.supervisor] : undefined
+  // The journal does not tell with which status a run ended; of the last one systemd does.
+  const same = last?.ended === true && Math.abs(last.exitBootMs - run.endBootMs) < SAME_RUN_MS
+  if (same && blindRun(facts, run.supervisor) !== undefined) return undefined
   if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, facts)
   if (run.outcome === 'locked') return undefined
   // A fleet-wide run fails for any of its nodes: without a line about this one it says nothing of it.

@@ -48,6 +48,7 @@ export function readService(u: UnitShow, sleptMs: number): ServiceFact {
 
 export function readTimer(u: UnitShow): TimerFact {
   const t = parseTimer(u)
+  if (u.LoadState === 'masked') return { state: 'unarmed', why: 'masked by hand', enabled: false }
   if (!t.loaded) return { state: 'missing', why: 'never installed', enabled: false }
   const { enabled } = t
   if (!t.active) return { state: 'unarmed', why: clean(u.ActiveState ?? 'inactive', 40), enabled }

@@ -60,3 +60,20 @@ for (const [how, spoil] of Object.entries(spoilt)) {
     assert.match(ran.stdout, /NETNS=warp-muse/)
   })
 }
+
+const broken: Record<string, { spoil: (bundle: string) => void; says: RegExp }> = {
+  missing: { spoil: (bundle) => rmSync(bundle), says: /is missing/ },
+  torn: { spoil: (bundle) => truncateSync(bundle, 1000), says: /is damaged \(/ },
+  empty: { spoil: (bundle) => truncateSync(bundle, 0), says: /is damaged \(it is empty\)/ },
+}
+for (const [how, { spoil, says }] of Object.entries(broken)) {
+  test(`a program that is ${how} is told in one line, and is no verdict on a node`, () => {
+    const copy = join(dir, `bundle ${how}`)
+    cpSync(DIST, copy, { recursive: true })
+    spoil(join(copy, `${codeOf('chromebox-watchdog')}.cjs`))
+    const ran = spawnSync(join(copy, 'chromebox-watchdog'), ['muse'], { encoding: 'utf8' })
+    assert.equal(ran.status, 2)
+    assert.match(ran.stderr, /^chromebox-watchdog: nothing was looked at: [^\n]*; next: ls -la [^\n]*\n$/)
+    assert.match(ran.stderr, says)
+  })
+}

@@ -101,6 +101,12 @@ const rows: [string, Observation, string, string[]][] = [
     [`reset-failed ${S}`],
   ],
   [
+    'service whose program is missing',
+    withUnit(S, unit(idle, { active: 'failed', result: 'exit-code', exit: { exited: true, status: 203 } })),
+    'program-gone',
+    [],
+  ],
+  [
     'service activating past its timeout',
     withUnit(S, unit(idle, { active: 'activating', startedMs: NOW - 126_000 })),
     'activating-too-long',

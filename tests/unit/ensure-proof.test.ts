@@ -120,6 +120,15 @@ test('systemd that logs no runs: the receipt proves it, and the line says so', (
   assert.match(point?.text ?? '', /receipt; systemd logs no runs/)
 })
 
+test('systemd that logs failed runs only: a younger receipt is of a later run', () => {
+  const runs = [run('chromebox-watchdog', 9000, { outcome: 'failure', failure: 'CDP unreachable on :9410' })]
+  const journal = { seen: true as const, value: { runs } }
+  const point = watchdog(facts({ journal, receipt: () => healthy(2000) }))
+  assert.equal(point?.ok, true)
+  assert.match(point?.text ?? '', /last run 2s ago, healthy \(receipt.*silent since a fault 9s ago/)
+  assert.equal(watchdog(facts({ journal, receipt: () => healthy(9500) }))?.ok, false)
+})
+
 test('a loop that left out one row is not met for that row only', () => {
   const f = facts({
     nodes: ['muse', 'pip'],

@@ -124,6 +124,36 @@ describe('the order of evidence', () => {
     assert.equal(phrase(v), 'DEGRADED (layer not known)')
   })
 
+  const ended: [string, { status: number; result: string }, RegExp | undefined][] = [
+    [
+      'a program that systemd cannot start',
+      { status: 203, result: 'exit-code' },
+      /cannot start its program, exit 203/,
+    ],
+    [
+      'a refused configuration',
+      { status: 78, result: 'exit-code' },
+      /chromebox-watchdog could not look \(exit 78\)/,
+    ],
+    ['a run killed at its deadline', { status: 15, result: 'timeout' }, /cut short \(timeout\)/],
+    ['a run that waited for no lock', { status: 75, result: 'success' }, undefined],
+    ['a fault', { status: 1, result: 'exit-code' }, undefined],
+  ]
+  for (const [name, how, note] of ended)
+    it(`${name}: ${note ? 'noted, and no verdict on the node' : 'no such note'}`, () => {
+      assert.ok(blind.units.seen)
+      const last = { ended: true, exitBootMs: NOW.bootMs - 1000, ...how }
+      const runs = { ...blind.units.value.runs, 'chromebox-watchdog': last }
+      const text = 'chromebox-watchdog@muse.service: Failed at step EXEC spawning it: Permission denied'
+      const supervisor = 'chromebox-watchdog' as const
+      const failed = { supervisor, endBootMs: NOW.bootMs - 999, outcome: 'failure' as const, failure: text }
+      const told = note === undefined ? {} : { journal: saw({ runs: [failed] }) }
+      const v = decide({ ...blind, ...told, units: saw({ ...blind.units.value, runs }) })
+      if (note === undefined) return assert.doesNotMatch(v.notes.join(), /could not look|cut short/)
+      assert.match(v.notes.join(), note)
+      assert.equal(phrase(v), 'ACTIVE [*]')
+    })
+
   const run = (outcome: 'success' | 'failure' | 'locked', failure?: string) => ({
     supervisor: 'chromebox-watchdog' as const,
     endBootMs: NOW.bootMs - 30_000,

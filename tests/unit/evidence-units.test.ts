@@ -54,6 +54,7 @@ describe('what systemd says of a timer', () => {
     ['its service runs', { ...on, SubState: 'running', NextElapseUSecMonotonic: 'infinity' }, 'armed', /^$/],
     ['stopped', { ...on, ActiveState: 'inactive', SubState: 'dead' }, 'unarmed', /inactive/],
     ['never installed', { LoadState: 'not-found' }, 'missing', /never installed/],
+    ['masked', { LoadState: 'masked', UnitFileState: 'masked' }, 'unarmed', /^masked by hand$/],
     ['no answer', {}, 'missing', /never installed/],
   ]
   for (const [name, u, state, why] of cases)

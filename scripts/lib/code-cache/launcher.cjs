@@ -9,12 +9,22 @@ const { Script } = require('node:vm')
 
 const code = `${__dirname}/code/@NAME@-@HASH@`
 let cachedData
+let run
 try {
   cachedData = readFileSync(`${code}.cache`)
 } catch {
   // Only slower without.
 }
-// The bundle is plain ASCII, and one byte a character is the fastest string there is.
-const source = readFileSync(`${code}.cjs`, 'latin1')
-const script = new Script(source, { filename: `${code}.cjs`, cachedData })
-script.runInThisContext()(require, module, exports, __filename, __dirname)
+try {
+  // The bundle is plain ASCII, and one byte a character is the fastest string there is.
+  const source = readFileSync(`${code}.cjs`, 'latin1')
+  run = new Script(source, { filename: `${code}.cjs`, cachedData }).runInThisContext()
+  if (typeof run !== 'function') throw new Error('it is empty')
+} catch (error) {
+  // Node would end with 1, "unhealthy", of a node that nobody has looked at.
+  const why = error.code === 'ENOENT' ? 'is missing' : (error.code ?? `is damaged (${error.message})`)
+  const mend = `put it back with scripts/build and scripts/install; next: ls -la ${__dirname}/code`
+  process.stderr.write(`@NAME@: nothing was looked at: its program ${code}.cjs ${why}: ${mend}\n`)
+  process.exit(2)
+}
+run(require, module, exports, __filename, __dirname)
