@@ -6,13 +6,12 @@ import {
   FAST,
   guardBrowser,
   nodeSetting,
-  setStatus,
   type Tick,
   tunnelNode,
   watched,
 } from './egress-kit.ts'
 import { browser, ok, sh, until, untilTitled, writeConfig } from './harness.ts'
-import { SITE, stubBrowsers, type WgServer, wgServer } from './wg-server.ts'
+import { SITE, type WgServer, wgServer } from './wg-server.ts'
 
 // One node with a real browser and a real tunnel, and every way in which a tunnel breaks. The browser is one and the
 // same process throughout: none of this is its fault.
@@ -24,12 +23,7 @@ const WELL = { ...FAST, NETVM_EGRESS_URLS: `"http://site.lab/ http://${SITE}/"` 
 before(async () => {
   server = await wgServer()
   server.conf('muse')
-  server.conf('idle')
   writeConfig(WELL)
-  stubBrowsers('idle')
-  assert.match(tunnelNode('idle', server.url), /egress/)
-  // Retired for now: nobody's question about the fleet may wake its tunnel.
-  setStatus('idle', 'retired')
   tunnelNode('muse', server.url)
   await untilTitled('muse')
   same = guardBrowser('muse')
@@ -192,16 +186,6 @@ test('a browser that died while the tunnel is down comes back with the tunnel, n
   await untilTitled('muse')
   same = guardBrowser('muse')
   assert.equal(curlInside('muse', server.url), 0)
-})
-
-test('an idle tunnel with an old handshake and working egress is no fault', {
-  timeout: 240_000,
-}, async (t) => {
-  setStatus('idle', 'active')
-  // A session is refused after 180 s (REJECT_AFTER_TIME of WireGuard): from then on its handshake is old by any rule.
-  await until('the handshake is old', () => (server.handshakeAge('idle') ?? 0) > 181, 200_000, 1_000)
-  t.diagnostic(`handshake ${Math.round(server.handshakeAge('idle') ?? 0)} s old`)
-  assertQuiet('idle')
 })
 
 // Last, because it leaves every other tunnel with an address that nobody has.
