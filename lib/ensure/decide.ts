@@ -61,7 +61,7 @@ function nodeFindings(o: Observation, n: NodeLook): Finding[] {
   const want = { argv, periodMs: PERIOD_MS['chromebox-watchdog'], held, written: differ === undefined }
   const findings = [differ, relayAddress(o, n), queue(n)]
   findings.push(...scheduled(o, name, watchdogTimer(name), watchdogService(name), want))
-  findings.push(...nodeInForce(n.node, o.units), target(o, name), namespace(o, name))
+  findings.push(...nodeInForce(n.node, o.units), target(o, name), namespace(o, name), ...masked(o, name))
   return findings.filter((f) => f !== undefined)
 }
 
@@ -174,6 +174,23 @@ function target(o: Observation, name: string): Finding | undefined {
     actions: [{ kind: 'enable', unit }],
     did: 'enabled',
   }
+}
+
+/** What runs on when it is masked, and cannot be started again when it ends: told before that happens. */
+function masked(o: Observation, name: string): Finding[] {
+  const parts = [
+    'netvm-netns@NODE.service',
+    'chromebox@NODE.service',
+    'cdp-relay@NODE.socket',
+    'cdp-relay@NODE.service',
+  ]
+  return parts.flatMap((part): Finding[] => {
+    const unit = part.replace('NODE', name)
+    const look = o.units[unit]
+    if (look?.load !== 'masked' && !look?.file.startsWith('masked')) return []
+    const says = `${unit} is masked by hand: it cannot be started again`
+    return [{ scope: name, code: 'unit-masked', says, actions: [], did: '', next: unmask(unit, look) }]
+  })
 }
 
 /** A namespace that could not be made: nobody's to repair automatically. */

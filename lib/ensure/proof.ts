@@ -64,7 +64,7 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   const { incomplete } = look.value
   if (incomplete !== undefined) return say(false, `the journal is incomplete: ${incomplete}`, journal)
   const runs = look.value.runs.filter((r) => r.supervisor === supervisor)
-  const last = runs.at(-1)
+  const last = judged(runs.at(-1), receipt)
   const age = facts.nowMs - Math.max(last?.endBootMs ?? 0, receipt?.bootMs ?? 0)
   if (last === undefined && receipt === undefined) {
     return say(false, 'no run in this boot', `systemctl list-timers ${unit}.timer`)
@@ -78,7 +78,10 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   }
   // A receipt is written before its run ends, so one that is younger than the last end on record is of a later run.
   const later = last !== undefined && receipt !== undefined && receipt.bootMs > last.endBootMs
-  if (last?.outcome === 'failure' && !later) return say(false, failed(facts, last, receipt), journal)
+  if (last?.outcome === 'failure' && !later) {
+    const [text, next] = failed(facts, last, receipt).split('; next: ', 2) as [string, string?]
+    return say(false, text, next ?? journal)
+  }
   // The loops watch all rows in one run: their receipt says that this row was among them.
   if (receipt === undefined || facts.nowMs - receipt.bootMs > limit) {
     return say(false, 'ran, but left no receipt of this node', journal)
@@ -91,13 +94,30 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   return say(true, `last run ${seconds(age)} ago, healthy${source}, ${silence(facts, runs)}`)
 }
 
+/** What one run of a loop may take, in milliseconds: the TimeoutStartSec of its unit. */
+const LOOP_RUN_MS = 280_000
+
+/**
+ * The last run, as far as this node goes. One over all rows fails for any of them: when it says nothing of this one
+ * and has left its receipt in that time, it did not fail here.
+ */
+function judged(last: JournalRun | undefined, receipt: ReceiptFact | undefined): JournalRun | undefined {
+  if (last?.outcome !== 'failure' || last.failure !== undefined || last.supervisor === 'chromebox-watchdog') {
+    return last
+  }
+  const its = receipt !== undefined && receipt.bootMs > last.endBootMs - LOOP_RUN_MS
+  return its ? { ...last, outcome: 'success' } : last
+}
+
 function failed(facts: ProofFacts, last: JournalRun, receipt: ReceiptFact | undefined): string {
   const why = last.failure ?? receipt?.reason
   return `last run failed ${seconds(facts.nowMs - last.endBootMs)} ago${why ? `: ${why}` : ''}`
 }
 
 function silence(facts: ProofFacts, runs: readonly JournalRun[]): string {
-  const noisy = runs.findLast((r) => r.outcome === 'failure' || r.failure !== undefined)
+  // A loop that failed for another row said nothing of this one.
+  const own = (r: JournalRun) => r.outcome === 'failure' && r.supervisor === 'chromebox-watchdog'
+  const noisy = runs.findLast((r) => own(r) || r.failure !== undefined)
   if (noisy === undefined) return 'silent'
   return `silent since a fault ${seconds(facts.nowMs - noisy.endBootMs)} ago`
 }

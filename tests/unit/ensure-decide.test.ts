@@ -100,6 +100,17 @@ const rows: [string, Observation, string, string[]][] = [
     'unit-failed',
     [`reset-failed ${S}`],
   ],
+  ...[
+    'chromebox@muse.service',
+    'cdp-relay@muse.service',
+    'cdp-relay@muse.socket',
+    'netvm-netns@muse.service',
+  ].map((masked): [string, Observation, string, string[]] => [
+    `${masked} masked`,
+    withUnit(masked, unit(idle, { load: 'masked', file: 'masked' })),
+    'unit-masked',
+    [],
+  ]),
   [
     'service whose program is missing',
     withUnit(S, unit(idle, { active: 'failed', result: 'exit-code', exit: { exited: true, status: 203 } })),

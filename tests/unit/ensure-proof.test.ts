@@ -129,6 +129,32 @@ test('systemd that logs failed runs only: a younger receipt is of a later run', 
   assert.equal(watchdog(facts({ journal, receipt: () => healthy(9500) }))?.ok, false)
 })
 
+test('a loop that failed for another row is proven for this one, by its receipt of that run', () => {
+  const loop = run('cdp-relay-watchdog', 9000, { outcome: 'failure' })
+  const runs = [run('chromebox-watchdog', 30_000), loop, run('agent-health', 30_000)]
+  const relay = (agoMs: number, more: Partial<JournalRun> = {}) => {
+    const all = runs.map((r) => (r === loop ? { ...r, ...more } : r))
+    return prove(facts({ journal: { seen: true, value: { runs: all } }, receipt: () => healthy(agoMs) }))[1]
+  }
+  assert.match(relay(9500)?.text ?? '', /^cdp-relay-watchdog: last run 9s ago, healthy, silent$/)
+  assert.match(relay(9000 + 281_000)?.text ?? '', /last run failed 9s ago/)
+  assert.match(
+    relay(9500, { failure: 'relay-fault: x' })?.text ?? '',
+    /last run failed 9s ago: relay-fault: x/,
+  )
+})
+
+test('a failure that names its own next command has no second one', () => {
+  const runs = [
+    run('chromebox-watchdog', 9000, { outcome: 'failure', failure: 'no browser; next: see --why' }),
+  ]
+  const point = watchdog(facts({ journal: { seen: true, value: { runs } } }))
+  assert.deepEqual(
+    [point?.text, point?.next],
+    ['chromebox-watchdog: last run failed 9s ago: no browser', 'see --why'],
+  )
+})
+
 test('a loop that left out one row is not met for that row only', () => {
   const f = facts({
     nodes: ['muse', 'pip'],

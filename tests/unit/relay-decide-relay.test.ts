@@ -172,6 +172,20 @@ const rows: readonly Row[] = [
     page: true,
   },
   {
+    name: 'its service masked by hand: the socket cannot start either',
+    o: look({
+      answer: refused,
+      close: close({ units: seen(units({ socketActive: 'inactive', serviceLoad: 'masked' })) }),
+    }),
+    state: 'unhealthy',
+    code: 'relay-masked',
+    reason: /^cdp-relay@muse\.service is masked by hand$/,
+    actions: [],
+    level: 'FAIL',
+    next: 'systemctl unmask cdp-relay@muse.service',
+    page: true,
+  },
+  {
     name: 'everything in place and silent',
     o: look(),
     state: 'unhealthy',

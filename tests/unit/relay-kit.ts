@@ -42,6 +42,7 @@ export const units = (over: Partial<RelayUnits> = {}): RelayUnits => ({
   socketSub: 'listening',
   socketResult: 'success',
   listen: ['10.201.35.2:9410'],
+  serviceLoad: 'loaded',
   serviceActive: 'inactive',
   serviceResult: 'success',
   ...over,

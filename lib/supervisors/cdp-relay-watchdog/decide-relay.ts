@@ -81,12 +81,18 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
       next: pid === undefined ? sockets : `kill ${pid}`,
     }
   }
-  if (units.socketLoad === 'masked') {
+  // The socket does not start without the service, which it requires by name.
+  const masks = [
+    units.socketLoad === 'masked' && socket,
+    units.serviceLoad === 'masked' && serviceOf(node.name),
+  ]
+  const masked = masks.filter((unit) => unit !== false).join(' ')
+  if (masked !== '') {
     return {
       ...hopeless,
       code: 'relay-masked',
-      reason: `${socket} is masked by hand`,
-      next: `systemctl unmask ${socket}`,
+      reason: `${masked.replace(' ', ' and ')} ${masked.includes(' ') ? 'are' : 'is'} masked by hand`,
+      next: `systemctl unmask ${masked}`,
     }
   }
   const ensure = `ensure-node-supervision ${node.name}`

@@ -157,6 +157,7 @@ async function lookUnits(suspects: readonly Node[]): Promise<Look<Map<string, Re
       socketSub: socket.SubState ?? '',
       socketResult: socket.Result ?? '',
       listen: parseListen(socket.Listen ?? ''),
+      serviceLoad: service.LoadState ?? '',
       serviceActive: service.ActiveState ?? '',
       serviceResult: service.Result ?? '',
     })

@@ -19,6 +19,8 @@ export interface RelayUnits {
   readonly socketResult: string
   /** The addresses that the loaded unit listens on, `<address>:<port>`. */
   readonly listen: readonly string[]
+  /** Like `socketLoad`, of the service. */
+  readonly serviceLoad: string
   readonly serviceActive: string
   readonly serviceResult: string
 }
