@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from './config.ts'
 import { ConfigError, UsageError } from './errors.ts'
@@ -21,7 +21,7 @@ const MAX_BYTES = 4 * 1024 * 1024
 export function readRegistry(_p: Paths, config: Pick<Config, 'registry'>): ParsedRegistry {
   let text: string
   try {
-    text = readFileSync(config.registry, 'utf8')
+    text = readPlain(config.registry)
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') {
@@ -41,6 +41,18 @@ export function readRegistry(_p: Paths, config: Pick<Config, 'registry'>): Parse
   } catch (err) {
     if (!(err instanceof RegistryError)) throw err
     throw new RegistryError(`${config.registry}: ${err.message}`, `editor ${config.registry}`, err)
+  }
+}
+
+/** Reads a file without ever waiting for somebody to write it, as opening a FIFO does. */
+function readPlain(path: string): string {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const stat = fstatSync(fd)
+    if (!stat.isFile() && !stat.isDirectory()) throw Object.assign(new Error(), { code: 'it is no file' })
+    return readFileSync(fd, 'utf8')
+  } finally {
+    closeSync(fd)
   }
 }
 

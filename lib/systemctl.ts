@@ -6,6 +6,10 @@ import { MISSING, show, type UnitShow } from './systemd.ts'
 
 // systemd for programs that a person runs: what fails ends them, with the command to run next.
 
+/** What systemd gets to answer: for itself, and for each unit, whose files it reads in some 5 ms when it has it not in memory. */
+const ANSWER_MS = 5000
+const ANSWER_PER_UNIT_MS = 20
+
 /**
  * `show` for those who cannot go on without an answer.
  * @throws NetvmError (2): what was not seen is not acted on
@@ -14,7 +18,7 @@ export async function askSystemd(
   units: readonly string[],
   props: readonly string[],
 ): Promise<Record<string, UnitShow>> {
-  const shown = await show(units, props)
+  const shown = await show(units, props, ANSWER_MS + units.length * ANSWER_PER_UNIT_MS)
   if (shown.seen) return shown.value
   const next = shown.why === MISSING ? installCommand('systemctl') : 'systemctl status'
   throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN, next })

@@ -161,6 +161,9 @@ function failure(s: Supervisor, source: Source, at: number, text: string): State
   return { source, supervisor: s, atBootMs: at, marks, failedSomewhere, healthy: false }
 }
 
+/** What one run of a loop over all rows may take (its unit's TimeoutStartSec): its first receipts are that old at its end. */
+const LOOP_RUN_MS = 280_000
+
 /** Where the exit statuses begin that systemd gives a program which it could not even start (systemd.exec(5)). */
 const NEVER_STARTED = 200
 
@@ -179,7 +182,8 @@ export function blindRun(
     return undefined
   const look = facts.receipts[s]
   const told = look.seen && look.value?.at.bootId === facts.now.bootId ? look.value.at.bootMs : undefined
-  if (told !== undefined && told >= exitBootMs - SAME_RUN_MS) return undefined
+  const runMs = s === 'chromebox-watchdog' ? SAME_RUN_MS : LOOP_RUN_MS
+  if (told !== undefined && told >= exitBootMs - runMs) return undefined
   if (result !== 'exit-code') return `the last run of ${s} was cut short (${result})`
   const how = status >= NEVER_STARTED ? 'systemd cannot start its program, ' : ''
   return `the last run of ${s} could not look (${how}exit ${status})`

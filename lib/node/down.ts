@@ -47,6 +47,8 @@ export async function nodeDown(ctx: DownContext, name: string): Promise<ExitCode
   const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
   return withLock(ctx.p, `node-${name}`, 'taking the node down', opts, async () => {
     const want = network()
+    // A row that is retired while nothing can be stopped is a browser that runs and that nobody watches.
+    await askSystemd(unitsOf(name), ['ActiveState'])
     await retireRow(ctx, name, want)
     await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)

@@ -110,6 +110,18 @@ test('a node that could not be made after its row was written: the row is told, 
   assert.match(readFileSync(join(root.dir, 'etc/netvm/NODES.md'), 'utf8'), /\| pip \|/)
 })
 
+test('a node that nothing could stop keeps its row, and with it its supervision', (t) => {
+  const root = host(t)
+  const before = readFileSync(join(root.dir, 'etc/netvm/NODES.md'), 'utf8')
+  root.write('bin/systemctl', '#!/bin/sh\necho Failed to connect to bus >&2; exit 1\n')
+  const ran = root.run(['netvm-node-down', 'muse'])
+  refused({ ...ran, out: '' }, 'netvm-node-down', {
+    code: 2,
+    names: /cannot ask systemd: Failed to connect to bus/,
+  })
+  assert.equal(readFileSync(join(root.dir, 'etc/netvm/NODES.md'), 'utf8'), before)
+})
+
 const GARBAGE: readonly (readonly [string, string, RegExp])[] = [
   ['words', 'this is no configuration\n', /muse\.conf: line 1: is not `Setting = value`.*next: editor /],
   ['nothing', '', /muse\.conf: no \[Interface\] section.*next: editor /],

@@ -154,6 +154,16 @@ describe('the order of evidence', () => {
       assert.equal(phrase(v), 'ACTIVE [*]')
     })
 
+  it('a loop that ended late, long after its receipt of this node, has looked at it', () => {
+    assert.ok(blind.units.seen)
+    const last = { ended: true, exitBootMs: NOW.bootMs - 1000, status: 2, result: 'exit-code' }
+    const runs = { ...blind.units.value.runs, 'agent-health': last }
+    const v = decide({ ...blind, units: saw({ ...blind.units.value, runs }) })
+    assert.doesNotMatch(v.notes.join(), /could not look/)
+    const without = { ...blind, receipts: noReceipts, units: saw({ ...blind.units.value, runs }) }
+    assert.match(decide(without).notes.join(), /agent-health could not look \(exit 2\)/)
+  })
+
   const run = (outcome: 'success' | 'failure' | 'locked', failure?: string) => ({
     supervisor: 'chromebox-watchdog' as const,
     endBootMs: NOW.bootMs - 30_000,

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { ConfigError, UsageError } from '../../lib/errors.ts'
@@ -178,6 +180,10 @@ test('readRegistry: missing, unreadable and without a table are RegistryErrors t
     (e: Error) => e.message.startsWith(`${file}: no table`),
   )
   assert.throws(() => readRegistry(p, { registry: p.etc }), /cannot read .*: EISDIR/)
+  // Nobody ever writes it: opened as a file it would hold up every supervisor.
+  const fifo = join(p.etc, 'fifo')
+  execFileSync('mkfifo', [fifo])
+  assert.throws(() => readRegistry(p, { registry: fifo }), /cannot read .*: it is no file/)
   writeFileSync(file, registry([line(cells('muse'))]))
   assert.equal(readRegistry(p, config).nodes.length, 1)
 })
