@@ -190,12 +190,12 @@ export function blindRun(
 }
 
 function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
-  const last = facts.units.seen ? facts.units.value.runs[run.supervisor] : undefined
-  // The journal does not tell with which status a run ended; of the last one systemd does.
-  const same = last?.ended === true && Math.abs(last.exitBootMs - run.endBootMs) < SAME_RUN_MS
-  if (same && blindRun(facts, run.supervisor) !== undefined) return undefined
   if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, facts)
   if (run.outcome === 'locked') return undefined
+  // The journal does not tell with which status a run ended; of the last one systemd does.
+  const last = facts.units.seen ? facts.units.value.runs[run.supervisor] : undefined
+  const same = last?.ended === true && Math.abs(last.exitBootMs - run.endBootMs) < SAME_RUN_MS
+  if (same && last.status !== EXIT.UNHEALTHY) return undefined
   // A fleet-wide run fails for any of its nodes: without a line about this one it says nothing of it.
   if (run.failure === undefined && run.supervisor !== 'chromebox-watchdog') return undefined
   return failure(run.supervisor, 'journal', run.endBootMs, run.failure ?? 'the run failed')

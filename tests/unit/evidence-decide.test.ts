@@ -154,6 +154,23 @@ describe('the order of evidence', () => {
       assert.equal(phrase(v), 'ACTIVE [*]')
     })
 
+  it('a run that ended with "cannot tell" found no fault, also where its receipt tells it', () => {
+    assert.ok(blind.units.seen)
+    const endBootMs = NOW.bootMs - 1000
+    const last = { ended: true, exitBootMs: endBootMs, status: 2, result: 'exit-code' }
+    const runs = { ...blind.units.value.runs, 'chromebox-watchdog': last }
+    const at = { ...receipt('chromebox-watchdog').at, bootMs: endBootMs - 100 }
+    const told = receipt('chromebox-watchdog', undefined, { at })
+    const failed = { supervisor: 'chromebox-watchdog' as const, endBootMs, outcome: 'failure' as const }
+    const v = decide({
+      ...blind,
+      receipts: { ...blind.receipts, 'chromebox-watchdog': saw(told) },
+      units: saw({ ...blind.units.value, runs }),
+      journal: saw({ runs: [failed] }),
+    })
+    assert.equal(phrase(v), 'ACTIVE [*]')
+  })
+
   it('a loop that ended late, long after its receipt of this node, has looked at it', () => {
     assert.ok(blind.units.seen)
     const last = { ended: true, exitBootMs: NOW.bootMs - 1000, status: 2, result: 'exit-code' }
