@@ -184,6 +184,12 @@ export function unitEscapeCheck(instance: string): boolean {
   return /^[a-z0-9][a-z0-9-]{0,31}$/.test(instance)
 }
 
+/** What systemd means by the exit codes it gives a process that it could not set up (systemd.exec(5)). */
+const SET_UP: Readonly<Record<number, string>> = {
+  203: ': its program cannot be executed',
+  226: ': its namespace, or a file that is to be seen in it, is missing; netvm-node-up makes what is missing',
+}
+
 /** How a service's main process last ended. */
 export function howItEnded(unit: UnitShow): Ended {
   const code = Number(unit.ExecMainCode ?? 0)
@@ -197,7 +203,7 @@ export function howItEnded(unit: UnitShow): Ended {
   if (result === 'oom-kill') return { how: 'oom-kill', detail: 'killed for lack of memory', status }
   if (code === 3) return { how: 'core-dump', detail: `core dump on ${signalName(status)}`, status }
   if (code === 1 && status === 0) return { how: 'clean', detail: 'exit code 0', status }
-  if (code === 1) return { how: 'exit-code', detail: `exit code ${status}`, status }
+  if (code === 1) return { how: 'exit-code', detail: `exit code ${status}${SET_UP[status] ?? ''}`, status }
   if (code === 2 && result === 'success')
     return { how: 'clean', detail: `stopped by ${signalName(status)}`, status }
   if (code === 2) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { nodeUp, ok, sh } from './harness.ts'
@@ -54,6 +54,8 @@ test('it can be staged below a folder, and another prefix is written into the un
 test('uninstall takes nodes down, removes what is ours and says where the data is', () => {
   ok([script('install'), '--quiet'])
   nodeUp('muse')
+  nodeUp('pip')
+  rmSync('/etc/netvm/nodes/pip.env')
   const removed = sh([script('uninstall')], { deadlineMs: 120_000 })
   assert.equal(removed.code, 0, removed.all)
   for (const place of ['/etc/netvm', '/var/lib/netvm', '/var/lib/chromebox', '/var/log/netvm'])
@@ -62,6 +64,8 @@ test('uninstall takes nodes down, removes what is ours and says where the data i
   assert.ok(existsSync('/var/lib/chromebox/muse'))
   assert.equal(existsSync('/usr/local/bin/chromebox-watchdog'), false)
   assert.equal(ok(['ip', 'netns', 'list']), '')
+  for (const gone of ['/run/netvm', '/tmp/cdp-queue', '/etc/netns'])
+    assert.equal(existsSync(gone), false, gone)
   const units = ok([
     'systemctl',
     'list-units',

@@ -179,6 +179,8 @@ const endings: [string, UnitShow, Ended['how'], RegExp][] = [
   ['exit 0 too early for the unit', ended('protocol', 1, 0), 'clean', /exit code 0/],
   ['stopped by TERM', ended('success', 2, 15), 'clean', /signal TERM/],
   ['Singleton of another host', ended('exit-code', 1, 21), 'exit-code', /exit code 21/],
+  ['no program', ended('exit-code', 1, 203), 'exit-code', /^exit code 203: .*cannot be executed$/],
+  ['no resolv.conf to bind', ended('exit-code', 1, 226), 'exit-code', /^exit code 226: .*netvm-node-up/],
   ['SIGKILL', ended('signal', 2, 9), 'signal', /signal KILL/],
   ['an unusual signal', ended('signal', 2, 40), 'signal', /signal 40/],
   ['killed after the stop timeout', ended('timeout', 2, 9), 'signal', /KILL after a timeout/],
