@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Receipt } from '../../lib/types.ts'
-import { cursor, entries, ok, receipt, said, sh, stopTimers, tick } from './harness.ts'
+import { bringUp, cursor, entries, ok, receipt, said, sh, stopTimers, tick } from './harness.ts'
 
 /** Deadlines and windows of a lab: everything answers in milliseconds there, or not at all. */
 export const FAST = {
@@ -16,7 +16,7 @@ export const FAST = {
 
 /** Makes a node whose page comes through its tunnel; its timers are off, so that the test decides when it is looked at. */
 export function tunnelNode(node: string, url: string, title = 'Chat'): string {
-  const printed = ok(['netvm-node-up', node, '--title', title, '--url', url], { deadlineMs: 90_000 })
+  const printed = bringUp(node, ['--title', title, '--url', url])
   stopTimers(node)
   return printed
 }

@@ -31,6 +31,11 @@ function ticks() {
     write(`proc/${PID}/cmdline`, `/usr/lib/chromium/chromium\0--user-data-dir=${root}/var/lib/chromebox/muse\0`)
     mkdirSync(join(root, `proc/${PID}/ns`), { recursive: true })
     symlinkSync(`net:[${statSync('/proc/self/ns/net').ino}]`, join(root, `proc/${PID}/ns/net`))
+    const socket = `0100007F:${PORT.toString(16).toUpperCase()} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 777`
+    write(`proc/${PID}/net/tcp`, `  sl  local_address rem_address st\n   0: ${socket} 1 0 100 0 0 10 0\n`)
+    write(`proc/${PID}/net/tcp6`, '  sl  local_address rem_address st\n')
+    mkdirSync(join(root, `proc/${PID}/fd`))
+    symlinkSync('socket:[777]', join(root, `proc/${PID}/fd/5`))
   }
   const columns = ['Node', 'Agent', 'Netns', 'CDP Port', 'Veth IP (host)', 'Peer IP (netns)', 'Relay Target', 'Status']
   const cells = ['muse', 'a', 'warp-muse', PORT, '10.201.35.1', '10.201.35.2', `127.0.0.1:${PORT}`, 'active']

@@ -86,8 +86,13 @@ export function nodeUp(
   if (!existsSync('/etc/systemd/system/lab-site@.service')) installSites()
   if (!existsSync(`/var/lib/lab-site/${node}.json`)) setSite(node, { title: options.title ?? 'Chat' })
   const url = options.url ?? 'http://127.0.0.1:8080/'
-  const argv = ['netvm-node-up', node, '--title', options.title ?? 'Chat', '--url', url]
-  const run = sh([...argv, ...(options.args ?? [])], { deadlineMs: options.deadlineMs ?? 90_000 })
+  const args = ['--title', options.title ?? 'Chat', '--url', url, ...(options.args ?? [])]
+  return bringUp(node, args, options.deadlineMs)
+}
+
+/** `netvm-node-up` with these arguments and nothing around it; what it printed. */
+export function bringUp(node: string, args: readonly string[], deadlineMs = 90_000): string {
+  const run = sh(['netvm-node-up', node, ...args], { deadlineMs })
   // A cadence slower than the release's is told, as it should be, and is the lab's own.
   const left = run.all.split('\n').filter((line) => /^\s*(left\b|.*NOT OK)/.test(line))
   const slow = left.length > 0 && left.every((line) => /from one run to the next.*zz-lab\.conf/.test(line))
