@@ -70,3 +70,25 @@ export function readNodeEnv(p: Paths, node: string): NodeEnv | undefined {
     return undefined
   return Object.fromEntries(KEYS.map((k) => [k, found[k]])) as unknown as NodeEnv
 }
+
+/**
+ * What the row says and the settings of the node's units do not yet: a browser that is started again would have
+ * them still. Undefined when nothing is, or when the settings cannot be read.
+ */
+export function notApplied(
+  p: Paths,
+  node: Node,
+): { readonly what: 'port' | 'url'; readonly text: string } | undefined {
+  const env = readNodeEnv(p, node.name)
+  if (env === undefined) return undefined
+  if (env.CDP_PORT !== String(node.cdpPort)) {
+    return {
+      what: 'port',
+      text: `the row says port ${node.cdpPort}, its unit is still set to ${env.CDP_PORT}`,
+    }
+  }
+  if (env.CHAT_URL !== node.chatUrl) {
+    return { what: 'url', text: 'the row says another Chat URL than its unit is set to' }
+  }
+  return undefined
+}

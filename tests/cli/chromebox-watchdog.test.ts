@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { Host, until } from './chromebox-host.ts'
@@ -130,6 +130,28 @@ test('somebody else on the port: own reason, nobody is killed', async () => {
   assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
   for (const pid of [main, squatter]) process.kill(pid, 0)
   process.kill(squatter, 'SIGKILL')
+})
+
+test('a row with another port than its unit has: nothing is killed, and ensure is named', async () => {
+  const pid = await host.browser()
+  host.uptime(OLD)
+  const other = host.port === 9411 ? 9412 : 9411
+  const names = { NODE: 'muse', NETNS: 'warp-muse', VETH: 've-1', VPEER: 'vp-1', WG: 'wg-1' }
+  const settings = { ...names, SUB: '10.0.0.0/30', GW: '10.0.0.1', PEER_IP: '10.0.0.2', CHAT_URL: '' }
+  const text = Object.entries({ ...settings, CDP_PORT: host.port }).map(([key, v]) => `${key}='${v}'\n`)
+  mkdirSync(join(host.dir, 'etc/netvm/nodes'))
+  host.write('etc/netvm/nodes/muse.env', text.join(''))
+  host.write('etc/netvm/NODES.md', host.read('etc/netvm/NODES.md').replaceAll(`${host.port}`, `${other}`))
+  host.calls()
+  assert.equal((await host.run()).code, 1)
+  assert.match(
+    host.log(),
+    new RegExp(`CDP unreachable on :${other}.*; not relaunched: the row says port ${other}`),
+  )
+  assert.match(host.log(), /FAIL \[muse\] .*; next: ensure-node-supervision muse\n/)
+  assert.match(host.log(), /PAGE \[muse\] browser-fault: .*not relaunched/)
+  assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
+  process.kill(pid, 0)
 })
 
 test('held: no attempt, says so, and release lets the next run act', async () => {

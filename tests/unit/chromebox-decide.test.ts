@@ -151,6 +151,14 @@ const rows: Row[] = [
     does: 'squatted',
   },
   {
+    name: 'another port in the row than in the unit',
+    o: seen(look(OLD, silent), { notApplied: 'the row says port 9410, its unit is still set to 9411' }),
+    state: 'unhealthy',
+    code: 'cdp-unreachable',
+    reason: /^CDP unreachable on :9410/,
+    does: 'not-applied',
+  },
+  {
     name: 'page gone',
     o: seen(look(OLD, undefined, gone)),
     state: 'unhealthy',

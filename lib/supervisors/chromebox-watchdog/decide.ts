@@ -118,10 +118,15 @@ function browserLayers(
   const text = withEvidence(verdict)
   if (held) pages.push({ kind: 'browser-fault', failing: true, reason: `HELD DOWN: ${verdict.reason}` })
   if (guard) {
-    if (guard.name === 'squatted') {
-      pages.push({ kind: 'browser-fault', failing: true, reason: verdict.reason })
+    if (guard.name === 'squatted' || guard.name === 'not-applied') {
+      const reason = guard.name === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
+      pages.push({ kind: 'browser-fault', failing: true, reason })
     }
-    const next = guard.name === 'held' ? `chromebox-watchdog release ${o.node}` : why(o.node)
+    const ways = {
+      held: `chromebox-watchdog release ${o.node}`,
+      'not-applied': `ensure-node-supervision ${o.node}`,
+    }
+    const next = ways[guard.name as keyof typeof ways] ?? why(o.node)
     const line: Line = { level: 'FAIL', text: `${text}; ${guard.text}`, next }
     return { verdict, layers, actions: [], guard, memory, pages, lines: [line] }
   }
@@ -151,6 +156,9 @@ export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Gua
   const browser = o.browser
   if (browser?.verdict.code === 'port-squatted') {
     found.push({ name: 'squatted', text: 'not relaunched: a relaunch cannot free the port' })
+  }
+  if (o.notApplied !== undefined) {
+    found.push({ name: 'not-applied', text: `not relaunched: ${o.notApplied}` })
   }
   const age = browser?.process?.ageMs
   if (age !== undefined && age < policy.freshBrowserMs) {

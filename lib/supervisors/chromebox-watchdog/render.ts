@@ -104,7 +104,8 @@ export function dryRun(outcome: Outcome): string {
       guard.name === 'fresh' && age !== undefined ? `browser ${Math.floor(age / 1000)} s old` : guard.text
     const when =
       guard.eligibleInMs === undefined ? '' : `, eligible in ${Math.ceil(guard.eligibleInMs / 1000)} s`
-    return guard.name === 'squatted' ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
+    const never = guard.name === 'squatted' || guard.name === 'not-applied'
+    return never ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
   }
   if (verdict.state === 'healthy') return 'would do nothing: healthy'
   const next = decision.lines[0]?.next

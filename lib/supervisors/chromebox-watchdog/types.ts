@@ -18,6 +18,8 @@ export interface Observation {
   readonly identity?: string
   /** What the last run left; its successor keeps a history of what was news. */
   readonly last?: Receipt
+  /** What the row says and the browser's unit does not: no relaunch could reach it. Only beside a living browser. */
+  readonly notApplied?: string
   /** Asked only when there is no process, and then how the last one ended; see `withUnit`. */
   readonly unit?: UnitState
 }
@@ -68,7 +70,7 @@ export type Action =
 
 /** What keeps a run from acting. */
 export interface Guard {
-  readonly name: 'fresh' | 'squatted' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
+  readonly name: 'fresh' | 'squatted' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
   readonly text: string
   /** Milliseconds until this guard lets go; absent when time alone will not do it. */
   readonly eligibleInMs?: number
