@@ -1,6 +1,6 @@
 import { ConfigError } from './errors.ts'
 import { isNodeName } from './names.ts'
-import { cellText, findTables, nearestHeader, type Row, type Table } from './registry-table.ts'
+import { cellText, findTables, looseRows, nearestHeader, type Row, type Table } from './registry-table.ts'
 import { clean, hasControl } from './text.ts'
 import type { Node } from './types.ts'
 
@@ -80,6 +80,14 @@ export function parseRegistry(text: string): ParsedRegistry {
   for (const other of more) {
     const reason = `a second registry table: only the one on line ${table.headerLine} is read`
     errors.push({ line: other.headerLine, reason })
+  }
+  for (const row of looseRows(text, [table, ...more])) {
+    // Only what would be the row of a node: other tables may be as wide, and old rows may be kept in the text.
+    const result = parseRow(row, table, [])
+    if (!('node' in result) || result.node.status !== 'active') continue
+    if (nodes.some((n) => n.name === result.node.name)) continue
+    const where = `it is outside the table that starts on line ${table.headerLine}: a blank line, a heading or an indentation ends a table`
+    errors.push({ line: row.line, name: result.node.name, reason: where })
   }
   return { nodes, errors, table }
 }

@@ -69,6 +69,33 @@ export function findTables(text: string, required: readonly string[]): Table[] {
   return tables
 }
 
+/**
+ * Lines outside the tables that have as many cells as the table's header: a blank line, a heading or an indentation
+ * ended the table above them. Code blocks, comments and quotes are left out, because people write examples there.
+ */
+export function looseRows(text: string, tables: readonly Table[]): Row[] {
+  const [first] = tables
+  if (first === undefined) return []
+  const inside = new Set(
+    tables.flatMap((t) => [t.headerLine, t.separator?.line ?? 0, ...t.rows.map((row) => row.line)]),
+  )
+  const loose: Row[] = []
+  let skipUntil: ((line: string) => boolean) | undefined
+  for (const line of splitLines(text)) {
+    if (skipUntil !== undefined) {
+      if (skipUntil(line.text)) skipUntil = undefined
+      continue
+    }
+    skipUntil = opensBlock(line.text)
+    if (skipUntil !== undefined || inside.has(line.line) || !line.text.includes('|')) continue
+    // Without what makes it a list item or indented.
+    const bare = line.text.replace(/^[ \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)?/, '')
+    const row = toRow({ ...line, text: bare })
+    if (row.cells.length === first.header.cells.length) loose.push(row)
+  }
+  return loose
+}
+
 /** Column names of the header that comes nearest, for the error when no table is complete. */
 export function nearestHeader(
   text: string,

@@ -153,3 +153,29 @@ for (const [what, over, name, reason] of DUPLICATES) {
     }
   })
 }
+
+const PIP = line(cells('pip'))
+const ENDED: [string, string][] = [
+  ['a blank line', `\n${PIP}`],
+  ['a heading', `\n## More\n\n${PIP}`],
+  ['an indentation', `     ${PIP}`],
+  ['a list marker', `- ${PIP}`],
+]
+for (const [what, rest] of ENDED) {
+  test(`a row that ${what} took out of the table is refused, not overlooked`, () => {
+    const r = parseRegistry(registry([line(cells('muse')), rest]))
+    assert.deepEqual(
+      r.nodes.map((n) => n.name),
+      ['muse'],
+    )
+    assert.equal(r.errors[0]?.name, 'pip')
+    assert.match(r.errors[0]?.reason ?? '', /^it is outside the table that starts on line 3/)
+  })
+}
+
+test('rows in the text that are no loss: an example, a retired one, an old one of a node that has its row', () => {
+  const fenced = ['```', PIP, '```'].join('\n')
+  const old = [line(cells('opm', { Status: 'retired' })), line(cells('muse', { 'CDP Port': '9999' }))]
+  const r = parseRegistry(registry([line(cells('muse')), '', fenced, '', `> ${PIP}`, '', ...old]))
+  assert.deepEqual(r.errors, [])
+})
