@@ -109,6 +109,13 @@ export async function relaunchLocked(
     const durationMs = Math.round(performance.now() - began)
     return { did: 'failed', durationMs, reason, judgement, ended, notes }
   }
+  const load = before?.load ?? ''
+  if (alive && load !== '' && load !== 'loaded') {
+    // A stopped browser that nothing can start again is worse than an ill one.
+    return fail(
+      `chromebox@${node.name}.service is ${load}, so nothing was stopped: it could not be started again`,
+    )
+  }
   // Whatever the unit says, a browser of the profile may run beside it (a hand-started one).
   if (alive || judgement.verdict.evidence.length > 0) {
     const stopped = await stopBrowser(ctx, node)

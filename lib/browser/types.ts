@@ -50,6 +50,8 @@ export type { Ended }
 
 /** The browser's unit, as systemd knows it. */
 export interface UnitState {
+  /** `loaded`, `masked`, `bad-setting`…; empty when systemctl did not say. */
+  readonly load: string
   readonly active: string
   /** 0 when there is none. */
   readonly mainPid: number

@@ -26,10 +26,11 @@ const WHOLE_LOOK_MS = 5_000
 /** State of the browser's unit and how its last main process ended: one systemctl call. */
 export async function browserUnit(node: string): Promise<UnitState | undefined> {
   const unit = `chromebox@${node}.service`
-  const look = await show([unit], ['ActiveState', 'MainPID', ...ENDED_PROPS])
+  const look = await show([unit], ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS])
   const found: UnitShow | undefined = look.seen ? look.value[unit] : undefined
   if (!found) return undefined
   return {
+    load: found.LoadState ?? '',
     active: found.ActiveState ?? '',
     mainPid: Number(found.MainPID ?? 0),
     ended: howItEnded(found),

@@ -6,7 +6,12 @@ import type { UplinkAnswer } from './types.ts'
  * own lock and record see to that).
  */
 export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
-  page(ctx, 'uplink-fault', 'fleet', `${answer.reason}: ${answer.evidence.join(', ')}`)
+  page(
+    ctx,
+    'uplink-fault',
+    'fleet',
+    `${answer.reason}: ${answer.evidence.join(', ')}; next: box fleet status`,
+  )
 }
 
 /**

@@ -132,11 +132,28 @@ test('a living one is stopped, started and found well', async (t) => {
 test('a unit that runs without a browser of the profile is stopped first: a start would do nothing', async (t) => {
   const w = await world(t)
   w.host.onStart({})
-  const unit = { active: 'active', mainPid: 9, ended: { how: 'unknown', detail: 'still running' } } as const
+  const unit = {
+    load: 'loaded',
+    active: 'active',
+    mainPid: 9,
+    ended: { how: 'unknown', detail: 'still running' },
+  } as const
   const got = await relaunch(w, { unit })
   assert.equal(got.did, 'ok')
   assert.deepEqual(jobs(w), ['stop', 'start'])
   assert.deepEqual(got.did === 'ok' ? got.ended : undefined, { how: 'unknown', detail: 'it was running' })
+})
+
+test('a living one whose unit is masked is not stopped: nothing could start it again', async (t) => {
+  const w = await world(t)
+  const pid = await oldBrowser(w, { mode: 'silent' })
+  const ended = { how: 'unknown', detail: 'still running' } as const
+  const got = await relaunch(w, { unit: { load: 'masked', active: 'active', mainPid: pid, ended } })
+  assert.equal(got.did, 'failed')
+  const reason = got.did === 'failed' ? got.reason : ''
+  assert.match(reason, /^chromebox@muse\.service is masked, so nothing was stopped/)
+  assert.deepEqual(jobs(w), [])
+  process.kill(pid, 0)
 })
 
 test('the unit that the caller asked already is not asked again before the start', async (t) => {
@@ -144,7 +161,12 @@ test('the unit that the caller asked already is not asked again before the start
   w.host.onStart({})
   let shows = -1
   await relaunch(w, {
-    unit: { active: 'failed', mainPid: 0, ended: { how: 'clean', detail: 'exit code 0', status: 0 } },
+    unit: {
+      load: 'loaded',
+      active: 'failed',
+      mainPid: 0,
+      ended: { how: 'clean', detail: 'exit code 0', status: 0 },
+    },
     begin: () => {
       shows = w.host.calls().filter((c) => c.startsWith('systemctl show')).length
       return undefined

@@ -288,6 +288,7 @@ test('pages: netns fault, and its recovery as soon as the namespace is seen', ()
 
 test('crash loop: many quick deaths by itself back off, a KILL from outside does not', () => {
   const ended = (how: Ended['how'], detail: string) => ({
+    load: 'loaded',
     active: 'failed',
     mainPid: 0,
     ended: { how, detail },
