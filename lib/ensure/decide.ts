@@ -61,7 +61,8 @@ function nodeFindings(o: Observation, n: NodeLook): Finding[] {
   const want = { argv, periodMs: PERIOD_MS['chromebox-watchdog'], held, written: differ === undefined }
   const findings = [differ, relayAddress(o, n), queue(n)]
   findings.push(...scheduled(o, name, watchdogTimer(name), watchdogService(name), want))
-  findings.push(...nodeInForce(n.node, o.units), target(o, name), namespace(o, name), ...masked(o, name))
+  findings.push(...nodeInForce(n.node, o.units), target(o, name), namespace(o, name))
+  findings.push(tunnelLeft(o, n), ...masked(o, name))
   return findings.filter((f) => f !== undefined)
 }
 
@@ -176,10 +177,21 @@ function target(o: Observation, name: string): Finding | undefined {
   }
 }
 
+/** A tunnel is no longer looked at once its configuration is gone, and carries the browser's traffic all the same. */
+function tunnelLeft(o: Observation, n: NodeLook): Finding | undefined {
+  const { name } = n.node
+  const unit = `netvm-tunnel@${name}.service`
+  if (n.tunnelConfigured || o.units[unit]?.active !== 'active') return undefined
+  const conf = `/etc/netvm/wireguard/${name}.conf`
+  const says = `${unit} runs without ${conf}, so nobody looks at it: put the file back, or stop the tunnel`
+  return { scope: name, code: 'tunnel-left', says, actions: [], did: '', next: `systemctl stop ${unit}` }
+}
+
 /** What runs on when it is masked, and cannot be started again when it ends: told before that happens. */
 function masked(o: Observation, name: string): Finding[] {
   const parts = [
     'netvm-netns@NODE.service',
+    'netvm-tunnel@NODE.service',
     'chromebox@NODE.service',
     'cdp-relay@NODE.socket',
     'cdp-relay@NODE.service',

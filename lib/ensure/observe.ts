@@ -9,6 +9,7 @@ import { nodeEnvPath, type Paths } from '../paths.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry.ts'
 import { askSystemd } from '../systemctl.ts'
 import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../systemd.ts'
+import { tunnelConfigured } from '../tunnel/configured.ts'
 import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
 import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
@@ -87,6 +88,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
       `cdp-relay@${name}.socket`,
       `cdp-relay@${name}.service`,
       `chromebox@${name}.service`,
+      `netvm-tunnel@${name}.service`,
     ]),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
@@ -97,7 +99,8 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
     nowMs: monotonicMs(),
     nodes: active.map((node): NodeLook => {
       const files = wantedFiles(p, node).map((want) => ({ want, have: readOptional(want.path) }))
-      return { node, files, queueReady: queueReady(p, node.name) }
+      const tunnel = tunnelConfigured(p, node.name)
+      return { node, files, queueReady: queueReady(p, node.name), tunnelConfigured: tunnel }
     }),
     orphans: orphans(p, parsed, known),
     rowErrors: rowErrors(parsed, ctx.config.registry, only),

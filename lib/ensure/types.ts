@@ -74,6 +74,8 @@ export interface NodeLook {
   /** The files that its settings need, with what is there now (`undefined`: nothing). */
   readonly files: readonly { readonly want: WantedFile; readonly have: string | undefined }[]
   readonly queueReady: boolean
+  /** Its WireGuard configuration is there. */
+  readonly tunnelConfigured: boolean
 }
 
 /** An instance of our units for which this host has no active row. */

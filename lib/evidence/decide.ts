@@ -21,6 +21,14 @@ function notesOf(facts: NodeFacts): string[] {
     const why = blindRun(facts, s)
     if (why !== undefined) notes.push(why)
   }
+  const ran = facts.units.seen ? facts.units.value.tunnel : undefined
+  if (
+    facts.tunnel.seen &&
+    !facts.tunnel.value.configured &&
+    ran?.configured === true &&
+    ran.down === undefined
+  )
+    notes.push('its tunnel runs without its configuration, and nobody looks at it')
   for (const look of Object.values(facts.receipts)) {
     if (!look.seen || look.value?.at.bootId !== facts.now.bootId) continue
     const r = look.value

@@ -120,7 +120,13 @@ function browserMark(look: FleetLook, node: Node, inside: InsideLook | undefined
       'fail',
       mine.length === 0 ? 'no process' : `pid ${mine[0]?.pid} is outside its namespace`,
     )
-  return mark('browser', at.length === 1 ? 'ok' : 'fail', at.map((b) => `pid ${b.pid}`).join(', '))
+  if (at.length === 1) return mark('browser', 'ok', `pid ${at[0]?.pid}`)
+  const pids = at.map((b) => `pid ${b.pid}${b.unit === '' ? '' : ` (${b.unit})`}`).join(', ')
+  return mark(
+    'browser',
+    'fail',
+    `${at.length} processes were started with its profile: ${pids}; end the others`,
+  )
 }
 
 function tunnelMark(

@@ -112,6 +112,12 @@ const rows: [string, Observation, string, string[]][] = [
     [],
   ]),
   [
+    'tunnel that runs on without its configuration',
+    withUnit('netvm-tunnel@muse.service', unit(idle, { active: 'active' })),
+    'tunnel-left',
+    [],
+  ],
+  [
     'service whose program is missing',
     withUnit(S, unit(idle, { active: 'failed', result: 'exit-code', exit: { exited: true, status: 203 } })),
     'program-gone',

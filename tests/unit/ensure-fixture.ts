@@ -59,6 +59,7 @@ export function healthy(): Observation {
         node: node('muse'),
         files: [wanted, offset].map((want) => ({ want, have: 'right' })),
         queueReady: true,
+        tunnelConfigured: false,
       },
     ],
     orphans: [],

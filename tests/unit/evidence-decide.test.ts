@@ -171,6 +171,13 @@ describe('the order of evidence', () => {
     assert.equal(phrase(v), 'ACTIVE [*]')
   })
 
+  it('a tunnel whose configuration was taken away under it is told beside an egress that nobody asks for', () => {
+    const away = { configured: false, sinceBootMs: NOW.bootMs, source: 'live' } as const
+    const v = decide({ ...facts('healthy', 'user'), tunnel: saw(away) })
+    assert.match(v.notes.join(), /its tunnel runs without its configuration/)
+    assert.doesNotMatch(decide(facts('healthy', 'user')).notes.join(), /tunnel/)
+  })
+
   it('a loop that ended late, long after its receipt of this node, has looked at it', () => {
     assert.ok(blind.units.seen)
     const last = { ended: true, exitBootMs: NOW.bootMs - 1000, status: 2, result: 'exit-code' }

@@ -77,7 +77,7 @@ const parts: readonly [string, Partial<FleetLook>, Part, string, RegExp][] = [
     },
     'browser',
     'fail',
-    /3, pid 4/,
+    /^2 processes were started with its profile: pid 3, pid 4; end the others$/,
   ],
   [
     'no tunnel interface',
