@@ -26,6 +26,7 @@ export function decideDrift(o: Observation): Finding[] {
       }),
     ),
     ...staleManager(o),
+    ...bootId(o),
     ...o.nodes.flatMap((n) => nodeFindings(o, n)),
     ...LOOPS.flatMap((loop) => loopFindings(o, loop)),
     ...o.orphans.flatMap(orphanFindings),
@@ -50,6 +51,14 @@ function staleManager(o: Observation): Finding[] {
   const units = stale.map(([name]) => name)
   const says = `systemd has not read the newest ${units.slice(0, 3).join(', ')}${units.length > 3 ? ' ...' : ''}`
   return [{ scope: 'fleet', code: 'needs-reload', says, actions: [{ kind: 'reload' }], did: 'reloaded' }]
+}
+
+/** Without it units and shells may read different boot ids, and take each other's receipts for another boot's. */
+function bootId(o: Observation): Finding[] {
+  if (!o.bootIdMissing) return []
+  const says = '/run/netvm/boot-id is missing: receipts may read as those of another boot'
+  const next = 'systemd-tmpfiles --create netvm.conf'
+  return [{ scope: 'fleet', code: 'boot-id-missing', says, actions: [], did: '', next }]
 }
 
 function nodeFindings(o: Observation, n: NodeLook): Finding[] {

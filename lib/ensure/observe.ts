@@ -97,6 +97,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   for (const [name, unit] of Object.entries(shown)) looks[name] = unitLook(p, name, unit)
   return {
     nowMs: monotonicMs(),
+    bootIdMissing: !existsSync(p.bootIdFile),
     nodes: active.map((node): NodeLook => {
       const files = wantedFiles(p, node).map((want) => ({ want, have: readOptional(want.path) }))
       const tunnel = tunnelConfigured(p, node.name)

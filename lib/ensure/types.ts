@@ -103,6 +103,8 @@ export interface Observation {
   readonly legacy: readonly Legacy[]
   /** Units whose failure an earlier run of ours reset, with the age of that reset in milliseconds. */
   readonly resetAgoMs: Readonly<Record<string, number>>
+  /** The boot's own record that every receipt is compared with is not there. */
+  readonly bootIdMissing: boolean
 }
 
 export type Action =

@@ -111,6 +111,7 @@ const rows: [string, Observation, string, string[]][] = [
     'unit-masked',
     [],
   ]),
+  ['the record of the boot is gone', { ...healthy(), bootIdMissing: true }, 'boot-id-missing', []],
   [
     'tunnel that runs on without its configuration',
     withUnit('netvm-tunnel@muse.service', unit(idle, { active: 'active' })),

@@ -54,6 +54,7 @@ export const offset = { path: '/etc/systemd/system/x/netvm.conf', text: 'right',
 export function healthy(): Observation {
   return {
     nowMs: NOW,
+    bootIdMissing: false,
     nodes: [
       {
         node: node('muse'),
