@@ -27,6 +27,10 @@ await untilTitled(NODE)
 cadence(`chromebox-watchdog@${NODE}.timer`, 3600)
 stopTimers(NODE)
 
+// As systemd starts it; a run by hand first tells a person about the timer.
+process.env.INVOCATION_ID = '0'.repeat(32)
+process.env.SYSTEMD_EXEC_PID = ''
+
 const titled = async (): Promise<void> => {
   await until('a titled page', () => titles(NODE)?.includes('Chat'), 60_000, 10)
 }
