@@ -14,12 +14,13 @@ import { type BrowserContext, cdpRequests, lookBrowser, readAnswers, settlePage 
 import type { BrowserJudgement, Ended, MainProcess, UnitState } from './types.ts'
 
 /** Between two looks for the listener: four small files of /proc, so often costs little. */
-const LISTEN_POLL_MS = 20
+const LISTEN_POLL_MS = 40
 /**
  * Between two questions over HTTP, each a curl process inside the namespace (25 ms). The page has its title about
- * 0.1 s after the port answers, so the first few come quickly; what is not well by then takes its time.
+ * 0.1 s after the port answers, so the first few come quickly; what is not well by then takes its time. Quicker still
+ * only takes the processor from the browser: at 10 ms it was healthy later than at 60.
  */
-const HTTP_POLL_MS = { first: 25, later: 200, quickMs: 1_500 }
+const HTTP_POLL_MS = { first: 60, later: 200, quickMs: 1_500 }
 /** Without a listener of its own, a whole look this often: somebody else may hold the port. */
 const WHOLE_LOOK_MS = 5_000
 

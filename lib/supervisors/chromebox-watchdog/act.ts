@@ -1,6 +1,7 @@
 import { sleep } from '../../browser/deadline.ts'
 import { type RelaunchResult, relaunchLocked } from '../../browser/relaunch.ts'
 import type { Ended } from '../../browser/types.ts'
+import { browserUnit } from '../../browser/verify.ts'
 import { elapsedMs, now } from '../../clock.ts'
 import { withLock } from '../../lock.ts'
 import { page, pageRecovered } from '../../page.ts'
@@ -42,9 +43,15 @@ export async function confirmPhase(ctx: RunContext, node: Node, pending: Pending
   // A slow answer gets a moment; a dead process will not come back by itself.
   if (pending.later) await sleep(ctx.config.confirmDelayMs)
   const doing = `confirming "${pending.decision.verdict.reason}" and acting on it`
-  const opts = { waitMs: ctx.lockWaitMs, onWait: ctx.tell }
+  // Asked while the lock is taken, because somebody waits for this browser; what was asked before a wait is old.
+  let asked = pending.decision.verdict.code === 'no-process' ? browserUnit(node.name) : undefined
+  const onWait = (message: string) => {
+    asked = undefined
+    ctx.tell(message)
+  }
+  const opts = { waitMs: ctx.lockWaitMs, onWait }
   return withLock(ctx.p, `node-${node.name}`, doing, opts, async () => {
-    const seen = await withUnit(node, await observe(ctx, node, now(ctx.p)))
+    const seen = await withUnit(node, await observe(ctx, node, now(ctx.p)), asked)
     const observation = tunnelTried ? { ...seen, tunnelTried } : seen
     // Read again: another run may have acted while this one waited.
     const memory = remember(ctx, node)

@@ -1,6 +1,6 @@
 import { judgeBrowser } from '../../browser/judge.ts'
 import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
-import type { BrowserLook } from '../../browser/types.ts'
+import type { BrowserLook, UnitState } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { type FetchResult, fetchInNetns } from '../../curl.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
@@ -59,10 +59,15 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
  * The same look with the state of the browser's unit, where there is no process: how the last one ended can lift
  * the crash-loop guard and is kept with the attempt. Without it a decision is never bolder, so a first look that asks
  * for a relaunch anyway does without this systemctl call; the second look, which acts, has it.
+ * @param asked the answer, where the question was put a moment ago
  */
-export async function withUnit(node: Node, observation: Observation): Promise<Observation> {
+export async function withUnit(
+  node: Node,
+  observation: Observation,
+  asked?: Promise<UnitState | undefined>,
+): Promise<Observation> {
   if (observation.browser?.verdict.code !== 'no-process') return observation
-  const unit = await browserUnit(node.name)
+  const unit = await (asked ?? browserUnit(node.name))
   return unit ? { ...observation, unit } : observation
 }
 

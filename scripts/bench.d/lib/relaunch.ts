@@ -36,21 +36,8 @@ const titled = async (): Promise<void> => {
 }
 const seconds = (since: number): number => (performance.now() - since) / 1000
 
-/** The unit started by hand, with nobody watching. */
-async function bare(): Promise<number> {
-  ok(['systemctl', 'mask', '--runtime', `chromebox-watchdog@${NODE}.service`])
-  sh(['systemctl', 'stop', UNIT])
-  ok(['systemctl', 'reset-failed', UNIT])
-  const begun = performance.now()
-  ok(['systemctl', 'start', UNIT])
-  await titled()
-  const took = seconds(begun)
-  ok(['systemctl', 'unmask', '--runtime', `chromebox-watchdog@${NODE}.service`])
-  return took
-}
-
-/** A tick that finds the browser dead: from the tick's start to its own word that it is healthy. */
-async function tick(): Promise<number> {
+/** Ends the browser with SIGKILL while nobody watches. Both starts that are compared find the same profile then: unclean. */
+async function dead(): Promise<void> {
   ok(['systemctl', 'mask', '--runtime', `chromebox-watchdog@${NODE}.service`])
   process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGKILL')
   await until(
@@ -59,6 +46,20 @@ async function tick(): Promise<number> {
     20_000,
   )
   ok(['systemctl', 'unmask', '--runtime', `chromebox-watchdog@${NODE}.service`])
+}
+
+/** The unit started by hand. */
+async function bare(): Promise<number> {
+  await dead()
+  const begun = performance.now()
+  ok(['systemctl', 'start', UNIT])
+  await titled()
+  return seconds(begun)
+}
+
+/** A tick that finds the browser dead: from the tick's start to its own word that it is healthy. */
+async function tick(): Promise<number> {
+  await dead()
   const begun = performance.now()
   ok(['chromebox-watchdog', NODE])
   const took = seconds(begun)
