@@ -1,43 +1,12 @@
 import assert from 'node:assert/strict'
-import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { deadlineIn } from '../../lib/browser/deadline.ts'
-import { lookBrowser } from '../../lib/browser/look.ts'
-import {
-  type RelaunchOptions,
-  relaunchBrowser,
-  relaunchLocked,
-  relaunchNeedsMs,
-} from '../../lib/browser/relaunch.ts'
+import { type RelaunchOptions, relaunchBrowser, relaunchNeedsMs } from '../../lib/browser/relaunch.ts'
 import { LockedError } from '../../lib/errors.ts'
 import { withLock } from '../../lib/lock.ts'
-import { profileDir } from '../../lib/paths.ts'
 import { type World, world } from './browser-host.ts'
-
-const OLD = 3600
-const ENDED = (status: number): string =>
-  `Result=exit-code\nExecMainCode=1\nExecMainStatus=${status}\nExecMainExitTimestampMonotonic=5\n`
-
-/** A relaunch with the look that its caller has just made. */
-async function relaunch(w: World, opts: Partial<RelaunchOptions> = {}, leftMs = 90_000) {
-  const judgement = await lookBrowser(w.ctx, w.node)
-  w.host.calls()
-  return relaunchLocked(w.ctx, w.node, judgement, { why: 'a test', deadline: deadlineIn(leftMs), ...opts })
-}
-
-const jobs = (w: World): string[] =>
-  w.host
-    .calls()
-    .filter((c) => /^systemctl (start|stop)/.test(c))
-    .map((c) => c.split(' ')[1] ?? '')
-
-/** A browser that is old enough to be ended. */
-async function oldBrowser(w: World, how: Parameters<World['host']['browser']>[0]): Promise<number> {
-  const pid = await w.host.browser(how)
-  w.host.uptime(OLD)
-  return pid
-}
+import { ENDED, jobs, oldBrowser, relaunch } from './browser-relaunch-kit.ts'
 
 test('the guard: a browser younger than the setting is left alone, and nothing is asked', async (t) => {
   const w = await world(t)
@@ -223,57 +192,6 @@ test('a squatter on the port: the attempt fails by its name, and it lives', asyn
     /^port squatted: :\d+ answers but is not this node's browser \(Fake\/1/,
   )
   process.kill(squatter, 0)
-})
-
-const locked = (w: World): void =>
-  symlinkSync('another-host-1', join(profileDir(w.ctx.p, 'muse'), 'SingletonLock'))
-
-test('exit 21 without a lock to mend: one start, and it says that it left the links alone', async (t) => {
-  const w = await world(t)
-  w.host.write('ended', ENDED(21))
-  w.host.onStart({ none: true })
-  const got = await relaunch(w)
-  assert.equal(got.did, 'failed')
-  assert.deepEqual(jobs(w), ['start'])
-  assert.match(
-    got.did === 'failed' ? got.notes.join() : '',
-    /Singleton links left alone: there was no Singleton link to remove/,
-  )
-})
-
-test('exit 21 with one: mended, started a second time, and no third', async (t) => {
-  const w = await world(t)
-  locked(w)
-  w.host.write('ended', ENDED(21))
-  w.host.onStart({ none: true })
-  const got = await relaunch(w)
-  assert.equal(got.did, 'failed')
-  assert.deepEqual(jobs(w), ['start', 'start'])
-  assert.match(
-    got.did === 'failed' ? got.notes.join() : '',
-    /removed 1 Singleton links \(lock of another-host-1\)/,
-  )
-})
-
-test('another exit code leaves the lock where it is', async (t) => {
-  const w = await world(t)
-  locked(w)
-  w.host.write('ended', ENDED(1))
-  w.host.onStart({ none: true })
-  const got = await relaunch(w)
-  assert.deepEqual(jobs(w), ['start'])
-  assert.deepEqual(got.did === 'failed' ? got.notes : undefined, [])
-})
-
-test('a profile that Chromium reset meanwhile is told beside the success', async (t) => {
-  const w = await world(t)
-  w.host.onStart({})
-  const start = w.host.read('start').replace('#!/bin/bash\n', '')
-  const dir = join(profileDir(w.ctx.p, 'muse'), 'Default')
-  w.host.program('start', `mkdir -p "${dir}"; echo "{" > "${dir}/Preferences.bad"\n${start}`)
-  const got = await relaunch(w)
-  assert.equal(got.did, 'ok')
-  assert.match(got.did === 'ok' ? got.notes.join() : '', /^Chromium reset the profile/)
 })
 
 const actuate = (t: TestContext, w: World, opts: Partial<RelaunchOptions>) => {

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { profileDir } from '../../lib/paths.ts'
+import { type World, world } from './browser-host.ts'
+import { ENDED, jobs, relaunch } from './browser-relaunch-kit.ts'
+
+const locked = (w: World): void =>
+  symlinkSync('another-host-1', join(profileDir(w.ctx.p, 'muse'), 'SingletonLock'))
+
+test('exit 21 without a lock to mend: one start, and it says that it left the links alone', async (t) => {
+  const w = await world(t)
+  w.host.write('ended', ENDED(21))
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.equal(got.did, 'failed')
+  assert.deepEqual(jobs(w), ['start'])
+  assert.match(
+    got.did === 'failed' ? got.notes.join() : '',
+    /Singleton links left alone: there was no Singleton link to remove/,
+  )
+})
+
+test('exit 21 with one: mended, started a second time, and no third', async (t) => {
+  const w = await world(t)
+  locked(w)
+  w.host.write('ended', ENDED(21))
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.equal(got.did, 'failed')
+  assert.deepEqual(jobs(w), ['start', 'start'])
+  assert.match(
+    got.did === 'failed' ? got.notes.join() : '',
+    /removed 1 Singleton links \(lock of another-host-1\)/,
+  )
+})
+
+test('another exit code leaves the lock where it is', async (t) => {
+  const w = await world(t)
+  locked(w)
+  w.host.write('ended', ENDED(1))
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.deepEqual(jobs(w), ['start'])
+  assert.deepEqual(got.did === 'failed' ? got.notes : undefined, [])
+})
+
+test('a profile that Chromium reset meanwhile is told beside the success', async (t) => {
+  const w = await world(t)
+  w.host.onStart({})
+  const start = w.host.read('start').replace('#!/bin/bash\n', '')
+  const dir = join(profileDir(w.ctx.p, 'muse'), 'Default')
+  w.host.program('start', `mkdir -p "${dir}"; echo "{" > "${dir}/Preferences.bad"\n${start}`)
+  const got = await relaunch(w)
+  assert.equal(got.did, 'ok')
+  assert.match(got.did === 'ok' ? got.notes.join() : '', /^Chromium reset the profile/)
+})
