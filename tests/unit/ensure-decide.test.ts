@@ -3,6 +3,8 @@ import test from 'node:test'
 import { decideDrift, nodeTarget, watchdogTimer } from '../../lib/ensure/decide.ts'
 import type { Observation, Orphan } from '../../lib/ensure/types.ts'
 import {
+  type DriftRow,
+  driftTests,
   healthy,
   idle,
   NOW,
@@ -24,7 +26,7 @@ const orphan = (change: Partial<Orphan>): Observation => ({
   ...healthy(),
   orphans: [{ name: 'old', why: 'retired', enabled: [], active: [], files: [], ...change }],
 })
-const rows: [string, Observation, string, string[]][] = [
+const rows: DriftRow[] = [
   ['timer disabled', withUnit(T, unit(t, { file: 'disabled' })), 'timer-disabled', [`enable ${T}`]],
   [
     'timer neither enabled nor started',
@@ -196,18 +198,7 @@ const rows: [string, Observation, string, string[]][] = [
     ['remove-files', 'reload'],
   ],
 ]
-for (const [name, o, code, actions] of rows) {
-  test(`drift: ${name}`, () => {
-    const [finding, ...more] = decideDrift(o)
-    assert.deepEqual(
-      more.map((f) => f.code),
-      [],
-    )
-    assert.equal(finding?.code, code)
-    assert.deepEqual(finding && verbs(finding), actions)
-    if (actions.length === 0 && code !== 'row-refused') assert.ok(finding?.next, 'a command for a person')
-  })
-}
+driftTests(rows)
 
 const fine: [string, Observation][] = [
   [

@@ -1,5 +1,7 @@
 /** A healthy host as ensure sees it, to be broken one piece at a time. */
-import { nodeTarget, watchdogService, watchdogTimer } from '../../lib/ensure/decide.ts'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { decideDrift, nodeTarget, watchdogService, watchdogTimer } from '../../lib/ensure/decide.ts'
 import type { Finding, Observation, UnitLook } from '../../lib/ensure/types.ts'
 import type { Node } from '../../lib/types.ts'
 
@@ -86,3 +88,22 @@ export const withUnit = (name: string, look: UnitLook): Observation => ({
   units: { ...healthy().units, [name]: look },
 })
 export const verbs = (f: Finding) => f.actions.map((a) => ('unit' in a ? `${a.kind} ${a.unit}` : a.kind))
+
+/** A state, the code of its one finding, and what is done about it. */
+export type DriftRow = readonly [name: string, o: Observation, code: string, actions: readonly string[]]
+
+/** One test a row. A finding that nothing is done about names a command for a person; a refused row is told with its line. */
+export function driftTests(rows: readonly DriftRow[]): void {
+  for (const [name, o, code, actions] of rows) {
+    test(`drift: ${name}`, () => {
+      const [finding, ...more] = decideDrift(o)
+      assert.deepEqual(
+        more.map((f) => f.code),
+        [],
+      )
+      assert.equal(finding?.code, code)
+      assert.deepEqual(finding && verbs(finding), actions)
+      if (actions.length === 0 && code !== 'row-refused') assert.ok(finding?.next, 'a command for a person')
+    })
+  }
+}

@@ -2,12 +2,24 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { decideDrift } from '../../lib/ensure/decide.ts'
 import type { Observation } from '../../lib/ensure/types.ts'
-import { healthy, idle, NOW, S, T, timer, unit, verbs, withUnit } from './ensure-fixture.ts'
+import {
+  type DriftRow,
+  driftTests,
+  healthy,
+  idle,
+  NOW,
+  S,
+  T,
+  timer,
+  unit,
+  verbs,
+  withUnit,
+} from './ensure-fixture.ts'
 
 // Settings in force that somebody else made, and a timer and its service judged together.
 
 const t = timer(120_000)
-const rows: [string, Observation, string, string[]][] = [
+const rows: DriftRow[] = [
   [
     'first elapse in a month',
     withUnit(T, unit(t, { firstMs: 2_592_000_000, nextMs: NOW + 2_592_000_000 })),
@@ -67,18 +79,7 @@ const rows: [string, Observation, string, string[]][] = [
     [],
   ],
 ]
-for (const [name, o, code, actions] of rows) {
-  test(`drift: ${name}`, () => {
-    const [finding, ...more] = decideDrift(o)
-    assert.deepEqual(
-      more.map((f) => f.code),
-      [],
-    )
-    assert.equal(finding?.code, code)
-    assert.deepEqual(finding && verbs(finding), actions)
-    if (actions.length === 0) assert.ok(finding?.next, 'a command for a person')
-  })
-}
+driftTests(rows)
 
 const fine: [string, Observation][] = [
   [

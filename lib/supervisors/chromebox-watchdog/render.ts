@@ -1,20 +1,12 @@
 import { style } from '../../cli.ts'
 import { now } from '../../clock.ts'
+import { MARKS, paintState } from '../../marks.ts'
 import { parseTimer, show, TIMER_PROPS } from '../../systemd.ts'
 import { clean, seconds } from '../../text.ts'
-import type { MarkState, Node } from '../../types.ts'
+import type { Node } from '../../types.ts'
 import type { Outcome, RunContext } from './run.ts'
 import { loadMemory } from './store.ts'
 import type { Attempt } from './types.ts'
-
-const SIGNS: Readonly<Record<MarkState, string>> = {
-  ok: '✓',
-  fail: '✗',
-  unknown: '?',
-  'not-checked': '·',
-  'not-configured': '-',
-  paused: '‖',
-}
 
 /** One line of context: is the timer armed, when does it run next, what did the last attempt do. */
 export async function contextLine(ctx: RunContext, node: Node): Promise<string> {
@@ -52,11 +44,8 @@ function clock(wallMs: number): string {
 /** The path of the node with a mark per layer, then the verdict. */
 export async function path(node: Node, outcome: Outcome): Promise<string> {
   const s = await style()
-  const paint = { ok: s.green, fail: s.red, unknown: s.yellow } as Partial<
-    Record<MarkState, (t: string) => string>
-  >
   const lines = outcome.decision.layers.map((l) => {
-    const sign = (paint[l.state] ?? s.dim)(SIGNS[l.state])
+    const sign = paintState(s, l.state, MARKS[l.state])
     const note = l.note ?? (l.state === 'ok' ? '' : l.state.replace('-', ' '))
     return `  ${sign} ${l.layer.padEnd(8)}${note === '' ? '' : s.dim(clean(note, 160))}`.trimEnd()
   })
