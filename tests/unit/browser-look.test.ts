@@ -10,24 +10,10 @@ import { readStat } from '../../lib/proc.ts'
 import type { Look, Node } from '../../lib/types.ts'
 import { world } from './browser-host.ts'
 import { type FakeProcess, fakeProc } from './fake-proc.ts'
+import { row } from './row.ts'
 import { tempPaths } from './temp.ts'
 
-const node = (over: Partial<Node> = {}): Node => ({
-  name: 'muse',
-  agent: 'muse',
-  netns: 'warp-muse',
-  cdpPort: 9410,
-  gw: '10.201.35.1',
-  peer: '10.201.35.2',
-  relayTarget: '127.0.0.1:9410',
-  status: 'active',
-  chatUrl: '',
-  chatTitle: 'Muse',
-  apiCheck: '',
-  host: '',
-  line: 1,
-  ...over,
-})
+const node = (over: Partial<Node> = {}): Node => row({ chatTitle: 'Muse', ...over })
 
 function table(t: TestContext, processes: readonly Partial<FakeProcess>[]): Paths {
   const fake = fakeProc({ uptime: 100 })

@@ -3,24 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideDrift, nodeTarget, watchdogService, watchdogTimer } from '../../lib/ensure/decide.ts'
 import type { Finding, Observation, UnitLook } from '../../lib/ensure/types.ts'
-import type { Node } from '../../lib/types.ts'
+import { row } from './row.ts'
 
 export const NOW = 5_000_000
-const node = (name: string): Node => ({
-  name,
-  agent: name,
-  netns: `warp-${name}`,
-  cdpPort: 9410,
-  gw: '10.201.35.1',
-  peer: '10.201.35.2',
-  relayTarget: '127.0.0.1:9410',
-  status: 'active',
-  chatUrl: '',
-  chatTitle: '',
-  apiCheck: '',
-  host: '',
-  line: 3,
-})
 export const timer = (period: number): UnitLook => ({
   load: 'loaded',
   file: 'enabled',
@@ -59,7 +44,7 @@ export function healthy(): Observation {
     bootIdMissing: false,
     nodes: [
       {
-        node: node('muse'),
+        node: row(),
         files: [wanted, offset].map((want) => ({ want, have: 'right' })),
         queueReady: true,
         tunnelConfigured: false,
