@@ -273,7 +273,15 @@ test('a fleet-wide unit file that is missing is put back, and its timer armed', 
     ...withUnit('agent-health.timer', unit(timer(300_000), { load: 'not-found', active: 'inactive' })),
     missingUnitFiles: [{ name: '/etc/systemd/system/agent-health.timer', copy: '[Timer]' }],
   }
-  const all = decideDrift(o).flatMap(verbs)
+  const found = decideDrift(o)
+  assert.deepEqual(
+    found.map((f) => [f.scope, f.code]),
+    [
+      ['fleet', 'unit-file-missing'],
+      ['fleet', 'timer-missing'],
+    ],
+  )
+  const all = found.flatMap(verbs)
   assert.deepEqual(all, ['write-file', 'reload', 'enable agent-health.timer', 'restart agent-health.timer'])
   const [noCopy] = decideDrift({ ...o, missingUnitFiles: [{ name: 'agent-health.timer', copy: undefined }] })
   assert.deepEqual(noCopy?.actions, [])
