@@ -83,8 +83,12 @@ export function pagesTitled(targets: readonly Target[], title: string): Target[]
 export function mayBeErrorPage(target: Target): boolean {
   if (isErrorPage(target)) return true
   if (target.title === '' || !URL.canParse(target.url)) return false
-  const { hostname } = new URL(target.url)
-  return target.title === hostname || target.title === domainToUnicode(hostname)
+  return isTitledByHost(target.title, new URL(target.url))
+}
+
+/** A title that is nothing but the page's host name, also written in letters of its own (`müller.example`). */
+export function isTitledByHost(title: string, { hostname }: URL): boolean {
+  return title === hostname || title === domainToUnicode(hostname)
 }
 
 /**

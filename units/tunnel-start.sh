@@ -25,7 +25,7 @@ device() {
     # "Unknown device type" (no module), "Operation not supported" (no module loader): anything else is a real failure.
     case $engine$said in
       kernel*) ;;
-      *[Uu]nknown\ device\ type*|*not\ supported*) : > "$no_kernel" ;;
+      *[Uu]nknown\ device\ type*|*not\ supported*) true > "$no_kernel" ;;
       *) return ;;
     esac
   fi
@@ -75,7 +75,8 @@ if handed_over; then
   engine=$(device "$plan/setconf")
   if [ -n "$engine" ] && nsenter --net="/run/netns/$NETNS" -- "$0" "$node" inside 2>/dev/null; then
     # Whoever handed it over looks at once whether it carries traffic.
-    : > "$plan/applied"
+    # true and not `:`: a redirection that fails ends the shell at a special builtin, and the tunnel stands.
+    true > "$plan/applied" 2>/dev/null || true
     # A kernel interface has no process, and systemd calls a forking unit without one inactive.
     if [ "$engine" = kernel ]; then sleep infinity & fi
     exit 0

@@ -1,4 +1,4 @@
-import { mayBeErrorPage, pageVerdict, rewriteAuthority, type Target } from '../cdp.ts'
+import { isTitledByHost, mayBeErrorPage, pageVerdict, rewriteAuthority, type Target } from '../cdp.ts'
 import { type EvalResult, evaluate } from '../cdp-socket.ts'
 import { clean } from '../text.ts'
 import type { Node } from '../types.ts'
@@ -55,7 +55,7 @@ async function askPage(
     return { state: 'error-page', detail: `error page: ${title}${says}` }
   }
   // A tab is listed under its URL before it is there: it is still at about:blank, and may yet fail.
-  return at?.hostname === target.title
+  return at !== undefined && isTitledByHost(target.title, at)
     ? { state: 'ok', title }
     : doubtful(`it is at ${clean(href ?? 'no address', 80)}`)
 }

@@ -5,12 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 
 const REPO = fileURLToPath(new URL('../../', import.meta.url))
 const DIST = join(REPO, 'dist')
 const programs = readdirSync(join(REPO, 'bin')).map((file) => file.replace(/\.ts$/, ''))
 const dir = mkdtempSync(join(tmpdir(), 'code-cache-'))
+// As in the launcher: V8 takes a cache only under the flags it was made with.
+setFlagsFromString('--verify-snapshot-checksum')
 after(() => rmSync(dir, { recursive: true, force: true }))
 
 /** The bundle and the cache that the launcher of a program names. */
@@ -41,6 +44,16 @@ const spoilt: Record<string, (cache: string) => void> = {
   empty: (cache) => truncateSync(cache, 0),
   torn: (cache) => truncateSync(cache, 1000),
   'not a cache': (cache) => writeFileSync(cache, 'x'.repeat(100_000)),
+  'zeroed in a page': (cache) => {
+    const bytes = readFileSync(cache)
+    bytes.fill(0, 8192, 12_288)
+    writeFileSync(cache, bytes)
+  },
+  'wrong in one bit': (cache) => {
+    const bytes = readFileSync(cache)
+    bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 4, bytes.length >> 1)
+    writeFileSync(cache, bytes)
+  },
   'of another version of V8': (cache) => {
     const bytes = readFileSync(cache)
     // The second word is the hash of V8's version.

@@ -65,6 +65,12 @@ test('the page itself is there: well', async (t) => {
   assert.deepEqual(asked, ['/devtools/page/A'])
 })
 
+test('a title in letters of its own is the host name that the page gives in ASCII', async (t) => {
+  const url = 'http://xn--mller-kva.example/'
+  const { got } = await confirm(t, [target('A', 'müller.example', url)], { A: url }, 'müller')
+  assert.deepEqual(got, { state: 'ok', title: 'müller.example' })
+})
+
 test('the browser’s error page: told as one, with its title', async (t) => {
   const { got } = await confirm(t, [target('A')], { A: ERROR })
   assert.deepEqual(got, { state: 'error-page', detail: 'error page: muse.example, ERR_TIMED_OUT' })

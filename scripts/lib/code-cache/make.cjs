@@ -2,8 +2,14 @@
 //   node make.cjs BUNDLE.cjs CACHE NAME
 'use strict'
 const { readFileSync, writeFileSync } = require('node:fs')
+const { setFlagsFromString } = require('node:v8')
 const { Script } = require('node:vm')
 const { rehearsals } = require('./rehearsals.cjs')
+
+// The processes of a rehearsal are made up, and their numbers may be somebody's.
+process.kill = (pid) => {
+  throw new Error(`a rehearsal must not signal pid ${pid}`)
+}
 
 const [, , bundle, cache, name] = process.argv
 const script = new Script(readFileSync(bundle, 'latin1'), { filename: bundle })
@@ -26,7 +32,11 @@ function next(act) {
   process.exitCode = 0
   const last = () => {
     if (!judge(act)) process.exitCode = 1
-    else writeFileSync(cache, script.createCachedData())
+    else {
+      // As in the launcher: V8 takes a cache only under the flags it was made with.
+      setFlagsFromString('--verify-snapshot-checksum')
+      writeFileSync(cache, script.createCachedData())
+    }
   }
   // The last one may end the process itself; those before it must come to their end.
   if (following === undefined) process.prependOnceListener('exit', last)
