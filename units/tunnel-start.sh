@@ -58,12 +58,11 @@ device() {
   fi
 }
 
-# Whether what was handed over is meant for this very start: for a few seconds, and never older than the configuration.
+# Whether what was handed over is meant for this very start: for a few seconds, and made of this very configuration.
 handed_over() {
-  # dash, bash and busybox know -nt; where a shell does not, the long way is taken.
-  # shellcheck disable=SC3013
-  [ "$plan/until" -nt "/etc/netvm/wireguard/$node.conf" ] || return 1
-  read -r now _ < /proc/uptime && read -r end < "$plan/until" && [ "${now%.*}" -lt "$end" ]
+  [ -e "$plan/conf" ] || return 1
+  read -r now _ < /proc/uptime && read -r end < "$plan/until" && [ "${now%.*}" -lt "$end" ] || return 1
+  read -r version < "$plan/conf" && [ "$version" = "$(stat -c '%i %.9Y %.9Z' "/etc/netvm/wireguard/$node.conf" 2>/dev/null)" ]
 }
 
 # Runs in the node's network namespace.

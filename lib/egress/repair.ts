@@ -43,14 +43,14 @@ async function restartAndVerify(
 ): Promise<{ job: JobResult; verdict: EgressVerdict }> {
   const wg = wgName(ctx.p, node)
   try {
-    const [handshake] = await Promise.all([
+    const [handshake, offered] = await Promise.all([
       lastHandshake(ctx, node, wg),
       offerHandover(ctx.p, { node: node.name, netns: node.netns, wg }),
     ])
     const restarting = restart(unit, RESTART_DEADLINE_MS)
     // Meanwhile: a disk may take as long as the restart.
     if (handshake > 0) keepHandshake(ctx.p, node.name, handshake)
-    if (await handoverApplied(ctx.p, node.name, restarting)) {
+    if (offered && (await handoverApplied(ctx.p, node.name, restarting))) {
       // The tunnel is there; the unit's own bookkeeping need not be waited for.
       const [verdict, job] = await Promise.all([verifyAfterRestart(ctx, node), restarting])
       return { job, verdict }

@@ -14,6 +14,7 @@ import { profileLeftovers } from '../proc.ts'
 import { findNode, isLocal, readRegistry, setCell } from '../registry.ts'
 import { askSystemd, systemctlOk } from '../systemctl.ts'
 import { daemonReload } from '../systemd.ts'
+import { withdrawHandover } from '../tunnel/handover.ts'
 import type { Node, Supervisor } from '../types.ts'
 import { networkOf } from './netns-command.ts'
 import type { NetworkWant } from './netns-plan.ts'
@@ -188,6 +189,7 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
     // An operator's own drop-ins beside ours stay.
     await run(['rmdir', '--ignore-fail-on-non-empty', join(path, '..')], { deadlineMs: 2000 })
   }
+  withdrawHandover(p, name)
   rmSync(join(p.queue, name), { recursive: true, force: true })
   rmSync(join(resolvPath(p, want.netns), '..'), { recursive: true, force: true })
   if (hadDropIns) await daemonReload()

@@ -1,8 +1,18 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { resolvMatches } from '../node/resolv.ts'
 import type { Paths } from '../paths.ts'
 import { readTunnelConf } from './conf-file.ts'
+import { tunnelConfPath } from './configured.ts'
 import { resolveEndpoints } from './endpoints.ts'
 import { carriesV6, insideLines, renderSetconf } from './render.ts'
 import type { TunnelNames } from './setup.ts'
@@ -29,6 +39,10 @@ export async function offerHandover(p: Paths, { node, netns, wg }: TunnelNames):
   const path = handoverPath(p, node)
   const draft = `${path}.${process.pid}`
   try {
+    // What a run that was killed left behind is about another start.
+    withdrawHandover(p, node)
+    // Before it is read: a file that is changed or replaced from here on has another stamp.
+    const version = stamp(tunnelConfPath(p, node))
     // The short way does not write it, and a browser that is up has it already.
     if (!resolvMatches(p, node, netns)) return false
     const conf = readTunnelConf(p, node)
@@ -41,16 +55,23 @@ export async function offerHandover(p: Paths, { node, netns, wg }: TunnelNames):
       inside: `${insideLines(wg, conf).join('\n')}\n`,
       ...(carriesV6(conf) ? { v6: '' } : {}),
       until: `${until}\n`,
+      conf: `${version}\n`,
     }
     mkdirSync(draft, { recursive: true, mode: 0o700 })
     for (const [name, text] of Object.entries(files)) writeFileSync(join(draft, name), text, { mode: 0o600 })
-    rmSync(path, { recursive: true, force: true })
     renameSync(draft, path)
     return true
   } catch {
     rmSync(draft, { recursive: true, force: true })
     return false
   }
+}
+
+/** One version of one file, as `stat -c '%i %.9Y %.9Z'` prints it: inode, and times in seconds. */
+function stamp(path: string): string {
+  const { ino, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
+  const seconds = (ns: bigint) => `${ns / 1_000_000_000n}.${String(ns % 1_000_000_000n).padStart(9, '0')}`
+  return `${ino} ${seconds(mtimeNs)} ${seconds(ctimeNs)}`
 }
 
 /** Waits until the unit's start has made the tunnel of what was handed over, or `end` is over: true for the former. */
@@ -67,7 +88,17 @@ export async function handoverApplied(p: Paths, node: string, end: Promise<unkno
   return existsSync(path)
 }
 
-/** Takes back what was offered: keys stand in no second place for longer than a restart. */
+/**
+ * Takes back what was offered, and what a run that was killed left half written: keys stand in no second place for longer
+ * than a restart. The caller holds the node's lock, so nobody is writing.
+ */
 export function withdrawHandover(p: Paths, node: string): void {
-  rmSync(handoverPath(p, node), { recursive: true, force: true })
+  const path = handoverPath(p, node)
+  const dir = dirname(path)
+  if (!existsSync(dir)) return
+  for (const name of readdirSync(dir)) {
+    // A node's name has no dot, and a draft's has one behind it.
+    if (name === node || name.startsWith(`${node}.`))
+      rmSync(join(dir, name), { recursive: true, force: true })
+  }
 }

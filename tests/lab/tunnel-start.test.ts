@@ -73,7 +73,7 @@ test('a repair goes without Node, and takes the keys away again', () => {
 test('what is handed over is root’s alone, and the private key is in no command line and no journal', async () => {
   const at = cursor()
   assert.equal(await offerHandover(p, names), true)
-  for (const name of ['', '/setconf', '/inside', '/v6', '/until']) {
+  for (const name of ['', '/setconf', '/inside', '/v6', '/until', '/conf']) {
     assert.match(ok(['stat', '-c', '%u %a', `${PLAN}${name}`]), name === '' ? /^0 700$/ : /^0 600$/)
   }
   const traced = withoutNode(() => sh(['systemctl', 'restart', UNIT]))
@@ -89,6 +89,15 @@ test('what is handed over is root’s alone, and the private key is in no comman
 const IGNORED: readonly [string, () => void][] = [
   ['its time is over', () => writeFileSync(`${PLAN}/until`, '1\n')],
   ['the configuration is newer', () => utimesSync(CONF, new Date(), new Date(Date.now() + 60_000))],
+  [
+    'another file, older, has taken the place of the configuration',
+    () => {
+      ok(['cp', CONF, `${CONF}.other`])
+      utimesSync(`${CONF}.other`, new Date(), new Date(Date.now() - 3_600_000))
+      ok(['mv', `${CONF}.other`, CONF])
+    },
+  ],
+  ['it says nothing of its configuration', () => writeFileSync(`${PLAN}/conf`, '')],
   ['it says nothing of its time', () => writeFileSync(`${PLAN}/until`, '')],
 ]
 for (const [what, spoil] of IGNORED) {
@@ -104,6 +113,19 @@ for (const [what, spoil] of IGNORED) {
     assertCarries()
   })
 }
+
+test('what a killed repair left behind is gone before anything else, also where nothing is offered', async () => {
+  const good = readFileSync(CONF, 'utf8')
+  // A setting that is left out is told by the long way, so nothing is offered.
+  writeFileSync(CONF, good.replace('[Interface]\n', '[Interface]\nTable = off\n'))
+  for (const dir of [PLAN, `${PLAN}.99999`]) {
+    ok(['mkdir', '-p', dir])
+    writeFileSync(`${dir}/applied`, '')
+  }
+  assert.equal(await offerHandover(p, names), false)
+  assert.deepEqual([existsSync(PLAN), existsSync(`${PLAN}.99999`)], [false, false])
+  writeFileSync(CONF, good)
+})
 
 const BROKEN: readonly [string, () => void][] = [
   ['wg refuses a line', () => writeFileSync(`${PLAN}/setconf`, '[Interface]\nPrivateKey = secret-word\n')],
