@@ -36,7 +36,7 @@ export interface RelaunchOptions {
   readonly lockWaitMs?: number
   /** The end of the caller's run. Default 100 s. */
   readonly deadline?: Deadline
-  /** The browser's unit, if the caller asked under the lock already. */
+  /** The browser's unit, if the caller has asked a moment ago. */
   readonly unit?: UnitState
   /** A second look after the lock was taken; text says why nothing is to be done after all. */
   readonly stillNeeded?: (judgement: BrowserJudgement) => Promise<string | undefined> | string | undefined

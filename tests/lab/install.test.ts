@@ -51,6 +51,25 @@ test('it can be staged below a folder, and another prefix is written into the un
   assert.deepEqual(left, ['etc/netvm/NODES.md', 'etc/netvm/netvm.env'])
 })
 
+test('an upgrade keeps for a day what a run that has just begun may still want, and no older version', () => {
+  const stage = mkdtempSync('/var/tmp/stage-')
+  const install = () => assert.equal(sh([script('install')], { env: { DESTDIR: stage } }).code, 0)
+  const lib = `${stage}/usr/local/lib/netvm`
+  install()
+  const launcher = readFileSync(`${lib}/box`, 'utf8')
+  const before = launcher.replace(/code\/box-[0-9a-f]{16}/, 'code/box-00000000000000aa')
+  writeFileSync(`${lib}/box`, before)
+  const older = ['box-00000000000000aa.cjs', 'box-00000000000000aa.cache', 'box-00000000000000bb.cjs']
+  for (const name of older) ok(['touch', '-d', '2 days ago', `${lib}/code/${name}`])
+  install()
+  assert.deepEqual(
+    older.map((name) => existsSync(`${lib}/code/${name}`)),
+    [true, true, false],
+  )
+  assert.equal(readFileSync(`${lib}/box`, 'utf8'), launcher)
+  assert.equal(ok(['find', lib, '-name', '*.new']), '')
+})
+
 test('uninstall takes nodes down, removes what is ours and says where the data is', () => {
   ok([script('install'), '--quiet'])
   nodeUp('muse')

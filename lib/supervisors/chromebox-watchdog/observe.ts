@@ -59,7 +59,7 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
  * The same look with the state of the browser's unit, where there is no process: how the last one ended can lift
  * the crash-loop guard and is kept with the attempt. Without it a decision is never bolder, so a first look that asks
  * for a relaunch anyway does without this systemctl call; the second look, which acts, has it.
- * @param asked the answer, where the question was put a moment ago
+ * @param asked the answer, where the question was put a moment ago; asked again while the unit has not ended
  */
 export async function withUnit(
   node: Node,
@@ -67,7 +67,10 @@ export async function withUnit(
   asked?: Promise<UnitState | undefined>,
 ): Promise<Observation> {
   if (observation.browser?.verdict.code !== 'no-process') return observation
-  const unit = await (asked ?? browserUnit(node.name))
+  const early = await asked
+  // systemd learns of an end a moment after /proc shows it; until then it does not know how it was.
+  const ended = early !== undefined && ['inactive', 'failed'].includes(early.active)
+  const unit = ended ? early : await browserUnit(node.name)
   return unit ? { ...observation, unit } : observation
 }
 
