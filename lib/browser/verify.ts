@@ -1,13 +1,13 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fetchInNetns } from '../curl.ts'
-import { run } from '../exec.ts'
 import { holdsListener } from '../listener.ts'
 import { profileDir } from '../paths.ts'
 import { readStat } from '../proc.ts'
 import { ENDED_PROPS, howItEnded, show, type UnitShow } from '../systemd.ts'
 import { clean } from '../text.ts'
 import type { Node } from '../types.ts'
+import { unitOutput } from '../unit-output.ts'
 import { type Deadline, sleep } from './deadline.ts'
 import { judgeBrowser } from './judge.ts'
 import { type BrowserContext, cdpRequests, lookBrowser, readAnswers, settlePage } from './look.ts'
@@ -106,14 +106,13 @@ async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<
 
 /** What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. */
 export async function lastWords(node: string, sinceWallMs: number): Promise<string> {
-  const unit = `chromebox@${node}.service`
-  const since = `--since=@${Math.floor(sinceWallMs / 1000)}`
-  const argv = ['journalctl', '--no-pager', '--quiet', '-o', 'cat', '-n', '100', since, '-u', unit]
-  // systemd's own lines of the unit say what we know already; the browser's are of its own user.
-  const ran = await run([...argv, '_TRANSPORT=stdout'], { deadlineMs: 3000, maxOutput: 64 * 1024 })
-  const lines =
-    ran.code === 0 ? ran.stdout.split('\n').filter((l) => l.trim() !== '' && !l.includes(':ERROR:dbus/')) : []
-  return clean(lines.at(-1) ?? '', 160)
+  // systemd's own lines of the unit say what we know already; the browser's come through its stdout.
+  const said = await unitOutput(`chromebox@${node}.service`, {
+    lines: 100,
+    sinceWallMs,
+    match: '_TRANSPORT=stdout',
+  })
+  return clean((said.seen ? said.value.at(-1) : undefined) ?? '', 160)
 }
 
 /** Chromium resets a profile whose Preferences file it cannot read, silently, and keeps the bad one aside. */

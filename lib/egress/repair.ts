@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
-import { run } from '../exec.ts'
 import { type JobResult, restart } from '../systemd.ts'
 import { clean, seconds } from '../text.ts'
 import { lastHandshakeOf } from '../tunnel/device.ts'
 import { handoverApplied, offerHandover, withdrawHandover } from '../tunnel/handover.ts'
 import type { Node } from '../types.ts'
+import { unitOutput } from '../unit-output.ts'
 import { keepHandshake } from './kept.ts'
 import { lookDump, wgName } from './look.ts'
 import type { EgressContext, EgressVerdict, TunnelRepair } from './types.ts'
@@ -25,7 +25,10 @@ export async function repairTunnel(ctx: EgressContext, node: Node): Promise<Tunn
   const { job, verdict } = await restartAndVerify(ctx, node, unit)
   const durationMs = Math.round(performance.now() - started)
   const ok = verdict.state === 'healthy'
-  const evidence = [...(job.ok ? [] : [job.detail, ...(await lastWords(unit))]), ...verdict.evidence]
+  const evidence = [
+    ...(job.ok ? [] : [job.detail, ...(await lastWords(unit, startedWallMs))]),
+    ...verdict.evidence,
+  ]
   return {
     ok,
     text: ok ? `tunnel restart OK after ${seconds(durationMs)}` : 'tunnel restart FAILED',
@@ -73,20 +76,8 @@ async function lastHandshake(ctx: EgressContext, node: Node, wg: string): Promis
   return Math.max(0, ...((dump.seen && dump.value?.peers) || []).map((peer) => peer.latestHandshakeMs))
 }
 
-/** What netvm-tunnel said when it failed, from the journal; empty when that cannot be read. */
-async function lastWords(unit: string): Promise<string[]> {
-  const argv = [
-    'journalctl',
-    '--quiet',
-    '--no-pager',
-    '--output=cat',
-    '--lines=2',
-    '--identifier=netvm-tunnel',
-    `--unit=${unit}`,
-  ]
-  const said = await run(argv, { deadlineMs: 3_000 })
-  return said.stdout
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => clean(line))
+/** What netvm-tunnel said when this restart failed; empty when that cannot be read. */
+async function lastWords(unit: string, sinceWallMs: number): Promise<string[]> {
+  const said = await unitOutput(unit, { lines: 2, sinceWallMs, match: 'SYSLOG_IDENTIFIER=netvm-tunnel' })
+  return said.seen ? said.value.map((line) => clean(line)) : []
 }

@@ -165,7 +165,7 @@ test('last words are those since the start, of what the browser itself printed',
   w.host.program('bin/journalctl', 'printf "%s\\n" "$@" > "$HOST/argv"')
   await lastWords('muse', 5_000_999)
   const argv = w.host.read('argv').split('\n')
-  for (const word of ['--since=@5000', '-u', 'chromebox@muse.service', '_TRANSPORT=stdout'])
+  for (const word of ['--since=@5000', '--unit=chromebox@muse.service', '_TRANSPORT=stdout'])
     assert.ok(argv.includes(word), `${word} in ${argv}`)
 })
 

@@ -1,10 +1,10 @@
 import { browserUnit } from '../../browser/verify.ts'
 import { now, wallIso } from '../../clock.ts'
-import { run } from '../../exec.ts'
 import { readHistory } from '../../receipt-history.ts'
 import { readReceipt } from '../../receipts.ts'
 import { clean, seconds } from '../../text.ts'
 import type { Node, Now, Receipt } from '../../types.ts'
+import { unitOutput } from '../../unit-output.ts'
 import { path } from './render.ts'
 import type { Outcome, RunContext } from './run.ts'
 
@@ -72,14 +72,12 @@ function attempts(outcome: Outcome): string[] {
   return [`relaunches, newest last (${memory.failures} failed in a row${held}):`, ...lines]
 }
 
-/** There is no bus in the unit, by design, and Chromium says so a dozen times at every start. */
-const BUS_NOISE = /:ERROR:dbus\/(bus|object_proxy)\.cc/
-
 async function lastLines(node: string): Promise<string[]> {
-  const unit = `chromebox@${node}.service`
-  const argv = ['journalctl', '--no-pager', '--quiet', '-o', 'short-iso', '--no-hostname', '-n', '300']
-  const ran = await run([...argv, '-u', unit, '_TRANSPORT=stdout'], { deadlineMs: 5000 })
-  if (ran.code !== 0) return [`cannot read the journal: ${clean(ran.stderr, 200) || `exit code ${ran.code}`}`]
-  const lines = ran.stdout.split('\n').filter((l) => l !== '' && !BUS_NOISE.test(l))
-  return lines.length > 0 ? lines.slice(-LINES).map((l) => clean(l, 300)) : ['(nothing)']
+  const said = await unitOutput(`chromebox@${node}.service`, {
+    lines: 300,
+    dated: true,
+    match: '_TRANSPORT=stdout',
+  })
+  if (!said.seen) return [`cannot read the journal: ${said.why}`]
+  return said.value.length > 0 ? said.value.slice(-LINES).map((l) => clean(l, 300)) : ['(nothing)']
 }
