@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { check, HEAD, type Root, row } from './bad-input-kit.ts'
+import { check, HEAD, type Root, row } from '../kit/bad-input.ts'
 
 // Bad input to every executable: one line that says what is wrong and what to do, the exit code of the contract,
 // nothing changed.

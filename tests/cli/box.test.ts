@@ -6,8 +6,8 @@ import { createServer } from 'node:http'
 import type { Readable } from 'node:stream'
 import { before, describe, it, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { tempDir } from '../unit/temp.ts'
-import { receipt } from '../unit/truth-model.ts'
+import { tempDir } from '../kit/temp.ts'
+import { receipt } from '../kit/truth-model.ts'
 
 const REPO = fileURLToPath(new URL('../..', import.meta.url))
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it } from 'node:test'
 import { paths } from '../../lib/paths.ts'
-import { contend, type Language, readAudit } from './cdp-queue-clients.ts'
+import { contend, type Language, readAudit } from '../kit/cdp-queue-clients.ts'
 
 // Three Node clients spend their time on tickets and helpers: fewer rounds do.
 const CONTESTS: readonly [readonly Language[], number][] = [

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { HEAD, row } from './bad-input-kit.ts'
+import { HEAD, row } from '../kit/bad-input.ts'
 
 const BUNDLE = new URL('../../dist/cdp-queue', import.meta.url).pathname
 let root: string

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
-import { Host, type Ran } from './chromebox-host.ts'
+import { Host, type Ran } from '../kit/chromebox-host.ts'
 
 let host: Host
 beforeEach(async () => {

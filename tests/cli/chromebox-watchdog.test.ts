@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
-import { Host, until } from './chromebox-host.ts'
+import { Host, until } from '../kit/chromebox-host.ts'
 
 let host: Host
 beforeEach(async () => {

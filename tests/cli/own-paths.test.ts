@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { needsRoot } from '../unit/needs-root.ts'
-import { HEAD, Root, refused, row } from './bad-input-kit.ts'
+import { HEAD, Root, refused, row } from '../kit/bad-input.ts'
+import { needsRoot } from '../kit/needs-root.ts'
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 

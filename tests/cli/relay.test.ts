@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'node:test'
-import { needsRoot } from '../unit/needs-root.ts'
-import { PORT, VETH, World } from './relay-world.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { PORT, VETH, World } from '../kit/relay-world.ts'
 
 const options = { skip: needsRoot('a network of its own'), timeout: 60_000 }
 const watchdog = 'cdp-relay-watchdog'

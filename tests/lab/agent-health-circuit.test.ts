@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { before, it } from 'node:test'
-import { apiNode, check, grown, linesSince, memory, reset, SHORT, STATE, start } from './agent-kit.ts'
-import { browser, cursor, entries, logText, setSite, sh, until, untilTitled, writeConfig } from './harness.ts'
+import { apiNode, check, grown, linesSince, memory, reset, SHORT, STATE, start } from '../kit/lab/agent.ts'
+import {
+  browser,
+  cursor,
+  entries,
+  logText,
+  setSite,
+  sh,
+  until,
+  untilTitled,
+  writeConfig,
+} from '../kit/lab.ts'
 
 const NODE = 'muse'
 /** Seconds. The recovery of a page is told after a 24th of its repeat interval has been well. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { before, beforeEach, describe, it } from 'node:test'
-import { apiNode, check, grown, linesSince, memory, renderers, reset, start } from './agent-kit.ts'
-import { inPage } from './browser-kit.ts'
+import { apiNode, check, grown, linesSince, memory, renderers, reset, start } from '../kit/lab/agent.ts'
+import { inPage } from '../kit/lab/browser.ts'
 import {
   browser,
   cursor,
@@ -16,7 +16,7 @@ import {
   titles,
   until,
   untilTitled,
-} from './harness.ts'
+} from '../kit/lab.ts'
 
 const NODE = 'muse'
 const api = (control: { status?: number; delayMs?: number; never?: boolean; redirect?: string }) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { before, test } from 'node:test'
-import { linesSince, logMark, mainPid, SHORT, state, untilIdle, untilLine } from './browser-kit.ts'
+import { linesSince, logMark, mainPid, SHORT, state, untilIdle, untilLine } from '../kit/lab/browser.ts'
 import {
   browserAgeMs,
   nodeUp,
@@ -14,7 +14,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from './harness.ts'
+} from '../kit/lab.ts'
 
 /** What Chromium titles the page that it shows when nobody answers: the host name of the URL. */
 const HOST = '127.0.0.1'

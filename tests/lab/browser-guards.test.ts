@@ -12,7 +12,7 @@ import {
   state,
   untilIdle,
   untilLine,
-} from './browser-kit.ts'
+} from '../kit/lab/browser.ts'
 import {
   browser,
   browserAgeMs,
@@ -28,7 +28,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from './harness.ts'
+} from '../kit/lab.ts'
 
 before(() => quietNode('n1'))
 

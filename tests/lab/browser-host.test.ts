@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { linesSince, logMark, mainPid, quietNode, state, untilIdle, untilLine } from './browser-kit.ts'
+import { linesSince, logMark, mainPid, quietNode, state, untilIdle, untilLine } from '../kit/lab/browser.ts'
 import {
   browser,
   browserAgeMs,
@@ -16,7 +16,7 @@ import {
   tick,
   until,
   untilTitled,
-} from './harness.ts'
+} from '../kit/lab.ts'
 
 before(() => quietNode('n1'))
 

@@ -14,8 +14,8 @@ import {
   state,
   TIMER,
   units,
-} from './drift-kit.ts'
-import { cadence, ok, until, writeUnit } from './harness.ts'
+} from '../kit/lab/drift.ts'
+import { cadence, ok, until, writeUnit } from '../kit/lab.ts'
 
 // Timers that do not fire although they are enabled and started, each made so without touching a clock.
 

@@ -3,8 +3,19 @@ import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { test } from 'node:test'
-import { all, check, driftHost, quiet, REGISTRY, reload, SERVICE, state, TIMER, units } from './drift-kit.ts'
-import { cursor, entries, ok, sh, until, writeUnit } from './harness.ts'
+import {
+  all,
+  check,
+  driftHost,
+  quiet,
+  REGISTRY,
+  reload,
+  SERVICE,
+  state,
+  TIMER,
+  units,
+} from '../kit/lab/drift.ts'
+import { cursor, entries, ok, sh, until, writeUnit } from '../kit/lab.ts'
 
 // What ensure must leave alone, must not lose, and must not do twice.
 

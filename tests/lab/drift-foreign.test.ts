@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { test } from 'node:test'
-import { all, drift, driftHost, quiet, reload, reports, SERVICE, TIMER, units } from './drift-kit.ts'
-import { ok, sh, writeUnit } from './harness.ts'
+import { all, drift, driftHost, quiet, reload, reports, SERVICE, TIMER, units } from '../kit/lab/drift.ts'
+import { ok, sh, writeUnit } from '../kit/lab.ts'
 
 // What a person, or a program of theirs, set on our units: it is told with the command that takes it away, and
 // never taken away by itself.

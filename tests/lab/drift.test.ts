@@ -15,8 +15,8 @@ import {
   state,
   TIMER,
   units,
-} from './drift-kit.ts'
-import { ok, sh, until, writeUnit } from './harness.ts'
+} from '../kit/lab/drift.ts'
+import { ok, sh, until, writeUnit } from '../kit/lab.ts'
 
 // Each kind of drift, injected for real: --check says what is wrong, --all heals it in one line, and a
 // second --all says nothing and reloads nothing.

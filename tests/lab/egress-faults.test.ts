@@ -9,9 +9,9 @@ import {
   type Tick,
   tunnelNode,
   watched,
-} from './egress-kit.ts'
-import { browser, ok, sh, until, untilTitled, writeConfig } from './harness.ts'
-import { SITE, type WgServer, wgServer } from './wg-server.ts'
+} from '../kit/lab/egress.ts'
+import { SITE, type WgServer, wgServer } from '../kit/lab/wg-server.ts'
+import { browser, ok, sh, until, untilTitled, writeConfig } from '../kit/lab.ts'
 
 // One node with a real browser and a real tunnel, and every way in which a tunnel breaks. The browser is one and the
 // same process throughout: none of this is its fault.

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertQuiet, FAST, setStatus, tunnelNode } from './egress-kit.ts'
-import { until, writeConfig } from './harness.ts'
-import { SITE, stubBrowsers, wgServer } from './wg-server.ts'
+import { assertQuiet, FAST, setStatus, tunnelNode } from '../kit/lab/egress.ts'
+import { SITE, stubBrowsers, wgServer } from '../kit/lab/wg-server.ts'
+import { until, writeConfig } from '../kit/lab.ts'
 
 // In a lab of its own, because it does nothing but wait: no other test's traffic may wake the tunnel.
 test('an idle tunnel with an old handshake and working egress is no fault', {

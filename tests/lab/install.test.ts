@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { nodeUp, ok, sh } from './harness.ts'
+import { nodeUp, ok, sh } from '../kit/lab.ts'
 
 const script = (name: string): string => fileURLToPath(new URL(`../../scripts/${name}`, import.meta.url))
 

@@ -5,11 +5,11 @@ import { loadConfig } from '../../lib/config.ts'
 import { repairTunnel } from '../../lib/egress/repair.ts'
 import { paths } from '../../lib/paths.ts'
 import { findNode, readRegistry } from '../../lib/registry.ts'
-import { inPage } from './browser-kit.ts'
-import { FAST, guardBrowser, nodeSetting, tunnelNode } from './egress-kit.ts'
-import { ok, sh, stopTimers, titles, until, untilTitled, writeConfig } from './harness.ts'
-import { Capture, hostLinks, leaks, type Packet, routeAnything, tryEverything } from './leak-kit.ts'
-import { CANARY, SITE, UPLINK, type WgServer, wgServer } from './wg-server.ts'
+import { inPage } from '../kit/lab/browser.ts'
+import { FAST, guardBrowser, nodeSetting, tunnelNode } from '../kit/lab/egress.ts'
+import { Capture, hostLinks, leaks, type Packet, routeAnything, tryEverything } from '../kit/lab/leak.ts'
+import { CANARY, SITE, UPLINK, type WgServer, wgServer } from '../kit/lab/wg-server.ts'
+import { ok, sh, stopTimers, titles, until, untilTitled, writeConfig } from '../kit/lab.ts'
 
 // While the browser loads pages and everything else is tried from its namespace, every interface of the host is
 // watched. The host routes and masquerades, so that whatever came out of the namespace would go on.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { before, test } from 'node:test'
-import { browser, installSites, nodeUp, ok, setSite, sh, stopTimers, until, untilTitled } from './harness.ts'
+import { browser, installSites, nodeUp, ok, setSite, sh, stopTimers, until, untilTitled } from '../kit/lab.ts'
 
 // A node brought up, mended where something was taken away, and taken down, by what is really there.
 

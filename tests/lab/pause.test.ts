@@ -1,8 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { browser, cursor, nodeUp, ok, receipt, said, sh, tick, until, untilTitled } from './harness.ts'
-import { inShell, statusIn } from './truth-shells.ts'
-import { prepare } from './truth-table.ts'
+import { inShell, statusIn } from '../kit/lab/shells.ts'
+import { prepare } from '../kit/lab/truth-table.ts'
+import { browser, cursor, nodeUp, ok, receipt, said, sh, tick, until, untilTitled } from '../kit/lab.ts'
 
 // A pause keeps every supervisor off a node and ends by itself.
 const NODE = 'muse'

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { before, test } from 'node:test'
-import { browser, logText, ok, sh, until, writeUnit } from './harness.ts'
 import {
   addresses,
   answers,
@@ -11,7 +10,8 @@ import {
   relayFleet,
   squat,
   sweep,
-} from './relay-kit.ts'
+} from '../kit/lab/relay.ts'
+import { browser, logText, ok, sh, until, writeUnit } from '../kit/lab.ts'
 
 // Every line of the relay's supervisor that tells of a fault ends with a command. Here each is made to be
 // printed by a real fault, and is then run as it stands, by a shell, the way a tired person pastes it.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { cadence, cursor, logBytes, nodeUp, ok, receipt, said, sh, titles, until } from './harness.ts'
+import { cadence, cursor, logBytes, nodeUp, ok, receipt, said, sh, titles, until } from '../kit/lab.ts'
 
 // Six real browsers, every timer on, a reboot, and no hand laid on anything.
 const FLEET = { muse: 9410, pip: 9420, '646': 9430, opm: 9440, def: 9450, dev: 9455 }

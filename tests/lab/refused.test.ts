@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ok, sh } from './harness.ts'
+import { ok, sh } from '../kit/lab.ts'
 
 // What the host refuses, on a whole host: nothing half made is left, and the printed command helps.
 

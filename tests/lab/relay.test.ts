@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, before, test } from 'node:test'
-import { logBytes, ok, sh, until, writeUnit } from './harness.ts'
 import {
   actions,
   addresses,
@@ -13,7 +12,8 @@ import {
   squat,
   sweep,
   verdict,
-} from './relay-kit.ts'
+} from '../kit/lab/relay.ts'
+import { logBytes, ok, sh, until, writeUnit } from '../kit/lab.ts'
 
 const socket = 'cdp-relay@muse.socket'
 let browsers: ReturnType<typeof identities>

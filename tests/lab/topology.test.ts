@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { before, test } from 'node:test'
 import type { Stray, Topology } from '../../lib/topology/types.ts'
-import { ok, sh, until } from './harness.ts'
-import { addresses, identities, relayDown, relayFleet, squat } from './relay-kit.ts'
+import { addresses, identities, relayDown, relayFleet, squat } from '../kit/lab/relay.ts'
+import { ok, sh, until } from '../kit/lab.ts'
 
 type Seen = Topology & { exit: number }
 

@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { browser, nodeUp, ok, sh, tick, until, untilTitled, writeConfig, writeUnit } from './harness.ts'
-import { everyShell, prepare, runAll } from './truth-table.ts'
+import { everyShell, prepare, runAll } from '../kit/lab/truth-table.ts'
+import { browser, nodeUp, ok, sh, tick, until, untilTitled, writeConfig, writeUnit } from '../kit/lab.ts'
 
 // A node whose browser is dead, frozen, given up, or taken down on purpose.
 const BASE = { NETVM_RELAUNCH_CHECKS: 1, NETVM_RELAUNCH_INTERVAL: 1, NETVM_CONFIRM_DELAY: 0.1 }

@@ -2,9 +2,9 @@ import { strict as assert } from 'node:assert'
 import { spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { test } from 'node:test'
-import { browser, nodeUp, ok, receipt, sh, until, untilTitled } from './harness.ts'
-import { inShell, statusIn } from './truth-shells.ts'
-import { prepare, runAll } from './truth-table.ts'
+import { inShell, statusIn } from '../kit/lab/shells.ts'
+import { prepare, runAll } from '../kit/lab/truth-table.ts'
+import { browser, nodeUp, ok, receipt, sh, until, untilTitled } from '../kit/lab.ts'
 
 // A dead node, and an ordinary user who would like the status to say that it lives; a living one, and a
 // user who would like it to look dead. Nothing he can do changes a word.

@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { nodeUp, ok, sh, tick, untilTitled } from './harness.ts'
-import { prepare, runAll } from './truth-table.ts'
+import { prepare, runAll } from '../kit/lab/truth-table.ts'
+import { nodeUp, ok, sh, tick, untilTitled } from '../kit/lab.ts'
 
 // A shell that is blind, has no bus and no receipts, but may read the journal.
 const HIDE = [

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { nodeUp, ok, sh, until, untilTitled } from './harness.ts'
-import { everyShell, prepare, runAll } from './truth-table.ts'
+import { everyShell, prepare, runAll } from '../kit/lab/truth-table.ts'
+import { nodeUp, ok, sh, until, untilTitled } from '../kit/lab.ts'
 
 // A browser that is well behind a relay, a veth or a tunnel that is not.
 const NODES = ['relay', 'veth', 'tunnel', 'squat']

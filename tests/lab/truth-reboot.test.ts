@@ -2,9 +2,9 @@ import { strict as assert } from 'node:assert'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Receipt, Supervisor } from '../../lib/types.ts'
-import { nodeUp, ok, receipt, sh, untilTitled } from './harness.ts'
-import { statusIn } from './truth-shells.ts'
-import { everyShell, prepare, runAll } from './truth-table.ts'
+import { statusIn } from '../kit/lab/shells.ts'
+import { everyShell, prepare, runAll } from '../kit/lab/truth-table.ts'
+import { nodeUp, ok, receipt, sh, untilTitled } from '../kit/lab.ts'
 
 // A host that has just booted: the node is up again, and no supervisor has run yet (their timers wait an
 // hour here). Then the same with receipts of this boot that are too old.

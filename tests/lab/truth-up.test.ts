@@ -1,8 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { nodeUp, ok, sh, untilTitled } from './harness.ts'
-import { statusIn } from './truth-shells.ts'
-import { everyShell, prepare, runAll } from './truth-table.ts'
+import { statusIn } from '../kit/lab/shells.ts'
+import { everyShell, prepare, runAll } from '../kit/lab/truth-table.ts'
+import { nodeUp, ok, sh, untilTitled } from '../kit/lab.ts'
 
 // A node that is up, and everything that can befall those who watch it.
 test('a node comes up and every supervisor has run', async () => {

@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from '
 import { before, test } from 'node:test'
 import { paths } from '../../lib/paths.ts'
 import { offerHandover, withdrawHandover } from '../../lib/tunnel/handover.ts'
-import { curlInside, FAST, nodeSetting, tunnelNode, watched } from './egress-kit.ts'
-import { cursor, entries, ok, sh, writeConfig } from './harness.ts'
-import { SITE, stubBrowsers, wgServer } from './wg-server.ts'
+import { curlInside, FAST, nodeSetting, tunnelNode, watched } from '../kit/lab/egress.ts'
+import { SITE, stubBrowsers, wgServer } from '../kit/lab/wg-server.ts'
+import { cursor, entries, ok, sh, writeConfig } from '../kit/lab.ts'
 
 // The two ways in which the unit makes a tunnel: without Node from what a watchdog hands over, and with it.
 const UNIT = 'netvm-tunnel@muse.service'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { FAST, guardBrowser, invocation, tunnelNode } from './egress-kit.ts'
-import { cursor, entries, ok, receipt, sh, until, writeConfig } from './harness.ts'
-import { SITE, stubBrowsers, type WgServer, wgServer } from './wg-server.ts'
+import { FAST, guardBrowser, invocation, tunnelNode } from '../kit/lab/egress.ts'
+import { SITE, stubBrowsers, type WgServer, wgServer } from '../kit/lab/wg-server.ts'
+import { cursor, entries, ok, receipt, sh, until, writeConfig } from '../kit/lab.ts'
 
 // Six nodes with a tunnel each. The browsers are stand-ins: no page matters here.
 const NODES = ['n1', 'n2', 'n3', 'n4', 'n5', 'n6']

@@ -11,8 +11,8 @@ import { perSupervisor } from '../../lib/evidence/report.ts'
 import type { NodeFacts } from '../../lib/evidence/types.ts'
 import { isPaused, readIntent } from '../../lib/intent.ts'
 import type { Node } from '../../lib/types.ts'
-import { tempPaths } from './temp.ts'
-import { facts, NOW, not, saw } from './truth-model.ts'
+import { tempPaths } from '../kit/temp.ts'
+import { facts, NOW, not, saw } from '../kit/truth-model.ts'
 
 const same = (s: string) => s
 const plain = { bold: same, dim: same, red: same, green: same, yellow: same, cyan: same }

@@ -8,10 +8,10 @@ import type { FetchResult } from '../../lib/curl.ts'
 import { type Paths, profileDir } from '../../lib/paths.ts'
 import { readStat } from '../../lib/proc.ts'
 import type { Look, Node } from '../../lib/types.ts'
-import { world } from './browser-host.ts'
-import { type FakeProcess, fakeProc } from './fake-proc.ts'
-import { row } from './row.ts'
-import { tempPaths } from './temp.ts'
+import { world } from '../kit/browser-host.ts'
+import { type FakeProcess, fakeProc } from '../kit/fake-proc.ts'
+import { row } from '../kit/row.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const node = (over: Partial<Node> = {}): Node => row({ chatTitle: 'Muse', ...over })
 

@@ -3,8 +3,8 @@ import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { profileDir } from '../../lib/paths.ts'
-import { type World, world } from './browser-host.ts'
-import { ENDED, jobs, relaunch } from './browser-relaunch-kit.ts'
+import { type World, world } from '../kit/browser-host.ts'
+import { ENDED, jobs, relaunch } from '../kit/browser-relaunch.ts'
 
 const locked = (w: World): void =>
   symlinkSync('another-host-1', join(profileDir(w.ctx.p, 'muse'), 'SingletonLock'))

@@ -5,8 +5,8 @@ import { type TestContext, test } from 'node:test'
 import { type RelaunchOptions, relaunchBrowser, relaunchNeedsMs } from '../../lib/browser/relaunch.ts'
 import { LockedError } from '../../lib/errors.ts'
 import { withLock } from '../../lib/lock.ts'
-import { type World, world } from './browser-host.ts'
-import { ENDED, jobs, oldBrowser, relaunch } from './browser-relaunch-kit.ts'
+import { type World, world } from '../kit/browser-host.ts'
+import { ENDED, jobs, oldBrowser, relaunch } from '../kit/browser-relaunch.ts'
 
 test('the guard: a browser younger than the setting is left alone, and nothing is asked', async (t) => {
   const w = await world(t)

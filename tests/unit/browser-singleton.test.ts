@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { mendSingleton } from '../../lib/browser/singleton.ts'
 import { profileDir } from '../../lib/paths.ts'
-import { type FakeProcess, fakeProc } from './fake-proc.ts'
-import { tempPaths } from './temp.ts'
+import { type FakeProcess, fakeProc } from '../kit/fake-proc.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const NAMES = ['SingletonCookie', 'SingletonLock', 'SingletonSocket']
 

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { stopBrowser } from '../../lib/browser/stop.ts'
 import { profileDir } from '../../lib/paths.ts'
-import { until } from '../cli/chromebox-host.ts'
-import { type World, world } from './browser-host.ts'
+import { type World, world } from '../kit/browser-host.ts'
+import { until } from '../kit/chromebox-host.ts'
 
 /** Says on stdout that it is up, and with `deaf` what it does about a TERM: nothing but a note. */
 const PROGRAM = `

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { deadlineIn } from '../../lib/browser/deadline.ts'
 import { browserUnit, lastWords, profileReset, verifyBrowser } from '../../lib/browser/verify.ts'
 import { profileDir } from '../../lib/paths.ts'
-import { timeCalls, type World, world } from './browser-host.ts'
+import { timeCalls, type World, world } from '../kit/browser-host.ts'
 
 const ENDED = 'Result=exit-code\nExecMainCode=1\nExecMainStatus=21\nExecMainExitTimestampMonotonic=5\n'
 const verify = (w: World, ms: number) => verifyBrowser(w.ctx, w.node, deadlineIn(ms))

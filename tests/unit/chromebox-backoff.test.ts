@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { backoff, decide, reanchor } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import type { Ended } from '../../lib/systemd.ts'
-import { at, look, memory, policy, seen, squatted } from './chromebox-fixtures.ts'
+import { at, look, memory, policy, seen, squatted } from '../kit/chromebox-fixtures.ts'
 
 const OLD = 500
 const noNetns = { netns: { seen: true, value: { exists: false, isNamespace: false } } } as const

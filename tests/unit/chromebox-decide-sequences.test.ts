@@ -11,7 +11,7 @@ import {
   releaseMemory,
 } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
-import { at, gone, look, policy, seen, silent, squatted } from './chromebox-fixtures.ts'
+import { at, gone, look, policy, seen, silent, squatted } from '../kit/chromebox-fixtures.ts'
 
 const unseen = { process: { seen: false, why: 'hidepid' }, elsewhere: [] } as const
 const looks: Record<string, Observation> = {

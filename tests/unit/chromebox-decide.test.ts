@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
-import { at, gone, look, memory, policy, seen, silent, squatted } from './chromebox-fixtures.ts'
+import { at, gone, look, memory, policy, seen, silent, squatted } from '../kit/chromebox-fixtures.ts'
 
 const OLD = 500
 const down = {

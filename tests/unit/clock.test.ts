@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { elapsedMs, now, wallIso } from '../../lib/clock.ts'
 import type { Now } from '../../lib/types.ts'
-import { tempDir, tempPaths } from './temp.ts'
+import { tempDir, tempPaths } from '../kit/temp.ts'
 
 test('boot time is /proc/uptime, the boot id the kernel’s without dashes', (t) => {
   const proc = tempDir(t)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { CONFIG_KEYS, type Config, DEFAULTS, loadConfig, parseConfig } from '../../lib/config.ts'
 import { ConfigError } from '../../lib/errors.ts'
-import { tempPaths } from './temp.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const F = '/etc/netvm/netvm.env'
 

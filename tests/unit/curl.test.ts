@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../../lib/curl.ts'
-import { needsRoot } from './needs-root.ts'
-import { inside, ownNetns } from './own-netns.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { inside, ownNetns } from '../kit/own-netns.ts'
 
 async function httpServer(t: TestContext, listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1')

@@ -17,7 +17,7 @@ import {
   verbs,
   wanted,
   withUnit,
-} from './ensure-fixture.ts'
+} from '../kit/ensure-fixtures.ts'
 
 test('a healthy host has no findings', () => assert.deepEqual(decideDrift(healthy()), []))
 

@@ -14,7 +14,7 @@ import {
   unit,
   verbs,
   withUnit,
-} from './ensure-fixture.ts'
+} from '../kit/ensure-fixtures.ts'
 
 // Settings in force that somebody else made, and a timer and its service judged together.
 

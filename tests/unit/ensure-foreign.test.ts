@@ -5,7 +5,7 @@ import test from 'node:test'
 import { foreignFiles } from '../../lib/ensure/foreign.ts'
 import { paths } from '../../lib/paths.ts'
 import { elapseOf } from '../../lib/systemd.ts'
-import { tempDir } from './temp.ts'
+import { tempDir } from '../kit/temp.ts'
 
 const T = 'chromebox-watchdog@muse.timer'
 

@@ -3,7 +3,7 @@ import test from 'node:test'
 import fc from 'fast-check'
 import { decideDrift, LOOPS } from '../../lib/ensure/decide.ts'
 import type { Finding, Observation, UnitLook } from '../../lib/ensure/types.ts'
-import { healthy, NOW, T } from './ensure-fixture.ts'
+import { healthy, NOW, T } from '../kit/ensure-fixtures.ts'
 
 test('whatever a timer looks like, one pass of the actions leaves nothing to act on', () => {
   const look = fc.record({

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
 import type { LiveFacts, NodeFacts, UnitFacts } from '../../lib/evidence/types.ts'
 import type { Receipt } from '../../lib/types.ts'
-import { facts, NOW, receipt, saw } from './truth-model.ts'
+import { facts, NOW, receipt, saw } from '../kit/truth-model.ts'
 
 // Looks and evidence that contradict each other.
 const user = facts('healthy', 'user')

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
 import type { NodeFacts } from '../../lib/evidence/types.ts'
-import { facts, NOW, not, receipt, saw } from './truth-model.ts'
-import { EXPECTED, IS_UP, SHELLS, STATES } from './truth-table.ts'
+import { facts, NOW, not, receipt, saw } from '../kit/truth-model.ts'
+import { EXPECTED, IS_UP, SHELLS, STATES } from '../kit/truth-table.ts'
 
 describe('the truth table', () => {
   for (const state of STATES)

@@ -4,7 +4,7 @@ import { beginsText, journalProblem } from '../../lib/evidence/journal.ts'
 import { field, parseRuns } from '../../lib/evidence/journal-parse.ts'
 import { parseLog, tellsHealth } from '../../lib/evidence/logs.ts'
 import { layerOfText } from '../../lib/evidence/statements.ts'
-import { NOW } from './truth-model.ts'
+import { NOW } from '../kit/truth-model.ts'
 
 const UNIT = 'chromebox-watchdog@muse.service'
 const SUCCESS = '7ad2d189f7e94e70a38c781354912448'

@@ -9,8 +9,8 @@ import { inUnit, lookForBrowsers } from '../../lib/evidence/process.ts'
 import type { Sight } from '../../lib/evidence/sight.ts'
 import { type Paths, paths } from '../../lib/paths.ts'
 import type { Node } from '../../lib/types.ts'
-import { fakeProc } from './fake-proc.ts'
-import { tempPaths } from './temp.ts'
+import { fakeProc } from '../kit/fake-proc.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const yes = { seen: true, value: true } as const
 const sighted: Sight = { processes: yes, absenceCounts: true, network: () => yes, blind: [] }

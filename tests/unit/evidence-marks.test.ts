@@ -6,8 +6,8 @@ import { decide } from '../../lib/evidence/decide.ts'
 import { liveMarks } from '../../lib/evidence/live-marks.ts'
 import type { FactState, LayerKnowledge, LiveFacts, NodeFacts, TunnelFact } from '../../lib/evidence/types.ts'
 import type { Layer, Node, Supervisor } from '../../lib/types.ts'
-import { blind, down, evidence, up, withLive } from './evidence-arbitrary.ts'
-import { facts, NOW, not, receipt, SUPERVISORS, saw } from './truth-model.ts'
+import { blind, down, evidence, up, withLive } from '../kit/evidence-arbitrary.ts'
+import { facts, NOW, not, receipt, SUPERVISORS, saw } from '../kit/truth-model.ts'
 
 const LAYERS_OF: Record<Supervisor, readonly Layer[]> = {
   'chromebox-watchdog': ['netns', 'egress', 'process', 'cdp', 'page'],

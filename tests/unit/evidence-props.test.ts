@@ -3,8 +3,8 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { decide } from '../../lib/evidence/decide.ts'
 import type { LiveFacts, NodeFacts } from '../../lib/evidence/types.ts'
-import { blind, down, type Evidence, evidence, up, withLive } from './evidence-arbitrary.ts'
-import { NOW } from './truth-model.ts'
+import { blind, down, type Evidence, evidence, up, withLive } from '../kit/evidence-arbitrary.ts'
+import { NOW } from '../kit/truth-model.ts'
 
 const check = (e: fc.Arbitrary<Evidence>, judge: (e: Evidence) => void) =>
   fc.assert(fc.property(e, judge), { numRuns: 3000 })

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test'
 import { maybeRoot, parseIdMap, Trust } from '../../lib/evidence/owner.ts'
 import { judgeSight, localAddresses, lookAtShell, type Shell } from '../../lib/evidence/sight.ts'
 import { paths } from '../../lib/paths.ts'
-import { needsRoot } from './needs-root.ts'
-import { tempDir, tempPaths } from './temp.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { tempDir, tempPaths } from '../kit/temp.ts'
 
 const all = { seen: true, value: true } as const
 const host = { net: 10, pid: 20 }

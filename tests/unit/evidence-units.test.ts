@@ -6,8 +6,8 @@ import { Trust } from '../../lib/evidence/owner.ts'
 import { hostNamespaces, parseReceipt } from '../../lib/evidence/receipts.ts'
 import { lookAtTunnel, readTunnel } from '../../lib/evidence/tunnel.ts'
 import { lookAtUnits, readRun, readService, readTimer, readUnits, unitOf } from '../../lib/evidence/units.ts'
-import { tempDir, tempPaths } from './temp.ts'
-import { NOW, receipt } from './truth-model.ts'
+import { tempDir, tempPaths } from '../kit/temp.ts'
+import { NOW, receipt } from '../kit/truth-model.ts'
 
 const SLEPT = 500
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { describe, ExecError, run, runOk, runSync } from '../../lib/exec.ts'
-import { tempDir } from './temp.ts'
+import { tempDir } from '../kit/temp.ts'
 
 const sh = (script: string) => ['sh', '-c', script]
 

@@ -6,7 +6,7 @@ import { type Intent, isPaused, readIntent } from '../../lib/intent.ts'
 import { intentPath } from '../../lib/paths.ts'
 import { writeState } from '../../lib/state.ts'
 import type { Now } from '../../lib/types.ts'
-import { tempPaths } from './temp.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const since: Now = { wallMs: 1_000_000, bootMs: 10_000, bootId: 'a' }
 const intent: Intent = {

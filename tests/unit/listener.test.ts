@@ -5,9 +5,9 @@ import { type TestContext, test } from 'node:test'
 import { holdsListener, isHeldByAnother, LOOPBACK, listenersIn, parseTcpTable } from '../../lib/listener.ts'
 import { lookNetns } from '../../lib/netns.ts'
 import { netnsInode } from '../../lib/proc.ts'
-import { type FakeProc, fakeProc, TCP_HEAD } from './fake-proc.ts'
-import { needsRoot } from './needs-root.ts'
-import { inside, ownNetns } from './own-netns.ts'
+import { type FakeProc, fakeProc, TCP_HEAD } from '../kit/fake-proc.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { inside, ownNetns } from '../kit/own-netns.ts'
 
 /** A row as the kernel prints it; 24C2 is port 9410. */
 const row = (address: string, inode: number, port = '24C2', state = '0A'): string => {

@@ -7,7 +7,7 @@ import { LockedError, RootError } from '../../lib/errors.ts'
 import { run } from '../../lib/exec.ts'
 import { besideLock, type Holder, heldBy, holder, tryLock, withLock } from '../../lib/lock.ts'
 import type { Paths } from '../../lib/paths.ts'
-import { tempPaths } from './temp.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const now0 = { waitMs: 0 }
 

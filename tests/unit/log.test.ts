@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { journalEntry } from '../../lib/log.ts'
 import type { Paths } from '../../lib/paths.ts'
 import type { LogLevel } from '../../lib/types.ts'
-import { tempDir, tempPaths } from './temp.ts'
+import { tempDir, tempPaths } from '../kit/temp.ts'
 
 /** Writes log lines in a process of its own, with a `logger` on PATH that keeps its input, or fails. */
 function write(

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inNetns, lookInterfaces, lookNetns, parseInterfaces, vethHasAddress } from '../../lib/netns.ts'
 import { netnsInode } from '../../lib/proc.ts'
-import { needsRoot } from './needs-root.ts'
-import { inside, ownNetns } from './own-netns.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { inside, ownNetns } from '../kit/own-netns.ts'
 
 function temp(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'netns-'))

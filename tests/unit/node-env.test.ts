@@ -8,8 +8,8 @@ import { readNodeEnv, renderNodeEnv } from '../../lib/node-env.ts'
 import { nodeEnvPath } from '../../lib/paths.ts'
 import { parseRegistry } from '../../lib/registry.ts'
 import type { Node } from '../../lib/types.ts'
-import { cells, line, nodeName, registry } from './registry-fixtures.ts'
-import { tempPaths } from './temp.ts'
+import { cells, line, nodeName, registry } from '../kit/registry-fixtures.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 function node(name: string, over: Record<string, string> = {}): Node {
   const [n] = parseRegistry(registry([line(cells(name, over))])).nodes

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { ConfigError, errorLine, exitCodeOf, UsageError } from '../../lib/errors.ts'
 import { installCommand, osFault, shellWord } from '../../lib/os-error.ts'
 import { writeState } from '../../lib/state.ts'
-import { tempDir } from './temp.ts'
+import { tempDir } from '../kit/temp.ts'
 
 const errno = (code: string, syscall: string, path?: string) =>
   Object.assign(new Error(`${code}: words, ${syscall}`), { code, syscall, ...(path && { path }) })

@@ -18,7 +18,7 @@ import {
 } from '../../lib/page.ts'
 import { pagePath } from '../../lib/paths.ts'
 import type { Now } from '../../lib/types.ts'
-import { tempPaths } from './temp.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const REPEAT_MS = 14_400_000
 const HOLD_MS = REPEAT_MS / RECOVERY_PART

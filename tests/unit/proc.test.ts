@@ -16,8 +16,8 @@ import {
   readArgv,
   readStat,
 } from '../../lib/proc.ts'
-import { type FakeProc, type FakeProcess, fakeProc } from './fake-proc.ts'
-import { needsRoot } from './needs-root.ts'
+import { type FakeProc, type FakeProcess, fakeProc } from '../kit/fake-proc.ts'
+import { needsRoot } from '../kit/needs-root.ts'
 
 const PROFILE = '/var/lib/chromebox/n1'
 const DATA = `--user-data-dir=${PROFILE}`

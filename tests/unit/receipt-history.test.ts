@@ -7,8 +7,8 @@ import { type Paths, receiptHistoryPath } from '../../lib/paths.ts'
 import { keepReceipt, readHistory } from '../../lib/receipt-history.ts'
 import { isNews } from '../../lib/receipts.ts'
 import type { Receipt, Verdict } from '../../lib/types.ts'
-import { needsRoot } from './needs-root.ts'
-import { tempPaths } from './temp.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const HEALTHY: Verdict = { state: 'healthy', code: 'ok', reason: '', evidence: [] }
 const SILENT: Verdict = {

@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import { receiptPath } from '../../lib/paths.ts'
 import { hostNamespaces, readReceipt, writeReceipt } from '../../lib/receipts.ts'
 import type { Receipt } from '../../lib/types.ts'
-import { needsRoot } from './needs-root.ts'
-import { tempPaths } from './temp.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const receipt: Receipt = {
   version: 1,

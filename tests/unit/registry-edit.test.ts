@@ -20,8 +20,8 @@ import fc from 'fast-check'
 import { ConfigError, LockedError, UsageError } from '../../lib/errors.ts'
 import { deriveNames } from '../../lib/names.ts'
 import { appendRow, type NewRow, parseRegistry, setCell } from '../../lib/registry.ts'
-import { cells, cellValue, line, registry, said, someFleet } from './registry-fixtures.ts'
-import { tempDir } from './temp.ts'
+import { cells, cellValue, line, registry, said, someFleet } from '../kit/registry-fixtures.ts'
+import { tempDir } from '../kit/temp.ts'
 
 function newRow(name: string, over: Partial<NewRow> = {}): NewRow {
   const n = deriveNames(name)

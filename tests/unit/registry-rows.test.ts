@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseRegistry } from '../../lib/registry.ts'
-import { cells, line, registry } from './registry-fixtures.ts'
+import { cells, line, registry } from '../kit/registry-fixtures.ts'
 
 const one = (over: Record<string, string>) => parseRegistry(registry([line(cells('muse', over))]))
 

@@ -14,8 +14,8 @@ import {
   RegistryError,
   readRegistry,
 } from '../../lib/registry.ts'
-import { COLUMNS, cells, fleet, line, registry, said } from './registry-fixtures.ts'
-import { tempPaths } from './temp.ts'
+import { COLUMNS, cells, fleet, line, registry, said } from '../kit/registry-fixtures.ts'
+import { tempPaths } from '../kit/temp.ts'
 
 const one = (over: Record<string, string>, name = 'muse') =>
   parseRegistry(registry([line(cells(name, over))]))

@@ -15,9 +15,9 @@ import {
   socketsOf,
   unitOfCgroup,
 } from '../../lib/topology/listeners.ts'
-import { needsRoot } from './needs-root.ts'
-import { inside, ownNetns } from './own-netns.ts'
-import { tempDir } from './temp.ts'
+import { needsRoot } from '../kit/needs-root.ts'
+import { inside, ownNetns } from '../kit/own-netns.ts'
+import { tempDir } from '../kit/temp.ts'
 
 const p = { proc: '/proc' }
 

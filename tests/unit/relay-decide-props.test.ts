@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { decide } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
 import { NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
 import type { CloseLook, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
-import { blind, link, node, now, policy, refused, seen, timeout, units, well } from './relay-kit.ts'
+import { blind, link, node, now, policy, refused, seen, timeout, units, well } from '../kit/relay-fixtures.ts'
 
 const arbOwner = fc.record({
   pid: fc.constantFrom(1, 2, 900, 4711),

@@ -17,7 +17,7 @@ import {
   restart,
   seen,
   units,
-} from './relay-kit.ts'
+} from '../kit/relay-fixtures.ts'
 
 const rows: readonly Row[] = [
   {

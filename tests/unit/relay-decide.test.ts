@@ -21,7 +21,7 @@ import {
   refused,
   restart,
   seen,
-} from './relay-kit.ts'
+} from '../kit/relay-fixtures.ts'
 
 const rows: readonly Row[] = [
   {

@@ -12,7 +12,7 @@ import {
 import { type TestContext, test } from 'node:test'
 import { NetvmError } from '../../lib/errors.ts'
 import { readState, writeAtomic, writeState } from '../../lib/state.ts'
-import { tempDir } from './temp.ts'
+import { tempDir } from '../kit/temp.ts'
 
 interface Memory {
   readonly held: boolean

@@ -17,7 +17,7 @@ import {
   seen,
   socat,
   systemd,
-} from './topology-kit.ts'
+} from '../kit/topology-fixtures.ts'
 
 const withUnits = (...more: UnitSeen[]) => seen([...museUnits, ...more])
 

@@ -4,7 +4,7 @@ import { ifNames } from '../../lib/names.ts'
 import { topologyExit } from '../../lib/topology/command.ts'
 import { parseHandshakes, parseUnits } from '../../lib/topology/observe.ts'
 import type { FleetLook, InsideLook, Part } from '../../lib/topology/types.ts'
-import { blind, judge, link, museInside, museLook, seen, stateOf } from './topology-kit.ts'
+import { blind, judge, link, museInside, museLook, seen, stateOf } from '../kit/topology-fixtures.ts'
 
 test('a fleet that is well: every part ok, nothing stray, exit 0', () => {
   const t = judge()

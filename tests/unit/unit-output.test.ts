@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { unitOutput } from '../../lib/unit-output.ts'
-import { world } from './browser-host.ts'
+import { world } from '../kit/browser-host.ts'
 
 const MATCH = 'SYSLOG_IDENTIFIER=netvm-tunnel'
 

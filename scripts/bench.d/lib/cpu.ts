@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ok } from '../../../tests/lab/harness.ts'
+import { ok } from '../../../tests/kit/lab.ts'
 
 const PRELOAD = fileURLToPath(new URL('./cpu-report.cjs', import.meta.url))
 const REPORT = '/run/cpu-report'

@@ -10,7 +10,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from '../../../tests/lab/harness.ts'
+} from '../../../tests/kit/lab.ts'
 
 // 200 ticks against a healthy browser while every core is busy.
 const TICKS = 200

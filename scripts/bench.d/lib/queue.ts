@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { paths } from '../../../lib/paths.ts'
 import { queueDepth } from '../../../lib/queue/depth.ts'
 import { acquireSlot } from '../../../lib/queue/slot.ts'
-import { contend, type Language, readAudit } from '../../../tests/cli/cdp-queue-clients.ts'
+import { contend, type Language, readAudit } from '../../../tests/kit/cdp-queue-clients.ts'
 import { judge, median, quantile } from './stats.ts'
 
 const ROUNDS = 500

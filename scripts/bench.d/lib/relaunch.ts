@@ -12,7 +12,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from '../../../tests/lab/harness.ts'
+} from '../../../tests/kit/lab.ts'
 import { judge, median } from './stats.ts'
 
 // How long Chromium itself takes from spawn to a titled page, beside how long the product takes around it.

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { nodeUp, ok, sh, stopTimers, until, untilTitled } from '../../../tests/lab/harness.ts'
-import { addresses } from '../../../tests/lab/relay-kit.ts'
+import { addresses } from '../../../tests/kit/lab/relay.ts'
+import { nodeUp, ok, sh, stopTimers, until, untilTitled } from '../../../tests/kit/lab.ts'
 import { judge, median } from './stats.ts'
 
 const ROUNDS = 5

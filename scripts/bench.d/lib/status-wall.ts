@@ -1,4 +1,4 @@
-import { sh } from '../../../tests/lab/harness.ts'
+import { sh } from '../../../tests/kit/lab.ts'
 import { median } from './stats.ts'
 
 /** Wall clock of a command in ms, median of `times` after one that warms the caches; what it printed last. */

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { nodeUp, ok, sh, stopTimers, tick, untilTitled } from '../../../tests/lab/harness.ts'
-import { inShell, makeUser } from '../../../tests/lab/truth-shells.ts'
+import { inShell, makeUser } from '../../../tests/kit/lab/shells.ts'
+import { nodeUp, ok, sh, stopTimers, tick, untilTitled } from '../../../tests/kit/lab.ts'
 import { judge } from './stats.ts'
 import { wall } from './status-wall.ts'
 

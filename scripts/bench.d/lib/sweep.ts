@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { logText, ok, receipt, sh, writeUnit } from '../../../tests/lab/harness.ts'
+import { logText, ok, receipt, sh, writeUnit } from '../../../tests/kit/lab.ts'
 import { judge, median } from './stats.ts'
 import { makeWideFleet, rows } from './wide-fleet.ts'
 

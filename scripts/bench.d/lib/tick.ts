@@ -1,4 +1,4 @@
-import { cadence, nodeUp, receipt, stopTimers, untilTitled, writeConfig } from '../../../tests/lab/harness.ts'
+import { cadence, nodeUp, receipt, stopTimers, untilTitled, writeConfig } from '../../../tests/kit/lab.ts'
 import { cost } from './cpu.ts'
 import { judge, median } from './stats.ts'
 

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { ok, sh, until } from '../../../tests/lab/harness.ts'
-import { INTERNET, SITE, type WgServer } from '../../../tests/lab/wg-server.ts'
+import { INTERNET, SITE, type WgServer } from '../../../tests/kit/lab/wg-server.ts'
+import { ok, sh, until } from '../../../tests/kit/lab.ts'
 
 const NET = 'bare-quick'
 const WG = 'bareq'

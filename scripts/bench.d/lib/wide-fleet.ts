@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { ifNames } from '../../../lib/names.ts'
-import { ok } from '../../../tests/lab/harness.ts'
+import { ok } from '../../../tests/kit/lab.ts'
 
 /** As many nodes as the measurements of a whole fleet are made with; each octet has one. */
 const NODES = 200

@@ -14,7 +14,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from '../../../tests/lab/harness.ts'
+} from '../../../tests/kit/lab.ts'
 import { act, curtain, say } from './stage.ts'
 import { tunnelAct, tunnelReady } from './tunnel-act.ts'
 

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import { browser, cursor, receipt, said, until } from '../../../tests/lab/harness.ts'
-import { type WgServer, wgServer } from '../../../tests/lab/wg-server.ts'
+import { type WgServer, wgServer } from '../../../tests/kit/lab/wg-server.ts'
+import { browser, cursor, receipt, said, until } from '../../../tests/kit/lab.ts'
 
 export interface TunnelSite {
   readonly url: string

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { tempDir } from '../unit/temp.ts'
+import { tempDir } from './temp.ts'
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 export const HEAD =

@@ -1,6 +1,10 @@
 import { spawnSync } from 'node:child_process'
+import { patience } from '../unit.ts'
 
-/** Runs a command to its end inside the lab and returns its result; never throws. Deadline in milliseconds. */
+/**
+ * Runs a command to its end inside the lab and returns its result; never throws. The deadline is in milliseconds of a
+ * quick machine (tests/kit/unit.ts makes it one of this machine); only a command that hangs reaches it.
+ */
 export function sh(
   argv: readonly string[],
   options: { input?: string; deadlineMs?: number; env?: Record<string, string> } = {},
@@ -8,8 +12,12 @@ export function sh(
   const [file = '', ...args] = argv
   const result = spawnSync(file, args, {
     encoding: 'utf8',
-    input: options.input ?? '',
-    timeout: options.deadlineMs ?? 60_000,
+    // No stdin where none is given: Node's pipes are sockets, and bash that reads one takes itself for a remote shell
+    // and runs ~/.bashrc.
+    ...(options.input === undefined
+      ? { stdio: ['ignore', 'pipe', 'pipe'] as const }
+      : { input: options.input }),
+    timeout: patience(options.deadlineMs ?? 60_000),
     killSignal: 'SIGKILL',
     maxBuffer: 64 << 20,
     env: { ...process.env, ...options.env },
@@ -31,14 +39,18 @@ export function ok(argv: readonly string[], options: { input?: string; deadlineM
   return result.stdout.replace(/\n$/, '')
 }
 
-/** Polls until `look` gives something truthy; throws with the last thing seen when `deadlineMs` is over. */
+/**
+ * Polls until `look` gives something truthy; throws with the last thing seen when the deadline is over, which is in
+ * milliseconds of a quick machine like that of `sh`. `everyMs` is real time.
+ */
 export async function until<T>(
   what: string,
   look: () => T | Promise<T>,
-  deadlineMs: number,
+  deadlineMs = 30_000,
   everyMs = 50,
 ): Promise<Exclude<T, null | undefined | false | '' | 0>> {
-  const end = performance.now() + deadlineMs
+  const allowed = patience(deadlineMs)
+  const end = performance.now() + allowed
   let last: unknown
   for (;;) {
     try {
@@ -49,7 +61,7 @@ export async function until<T>(
       last = error
     }
     if (performance.now() > end)
-      throw new Error(`not within ${deadlineMs} ms: ${what}; last seen: ${String(last)}`)
+      throw new Error(`not within ${allowed} ms: ${what}; last seen: ${String(last)}`)
     await new Promise((resolve) => setTimeout(resolve, everyMs))
   }
 }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import type { Receipt } from '../../lib/types.ts'
+import type { Receipt } from '../../../lib/types.ts'
 import {
   browser,
   browserAgeMs,
@@ -12,7 +12,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from './harness.ts'
+} from '../lab.ts'
 
 /** Windows of a lab that has minutes, not hours. Seconds. */
 export const SHORT = {

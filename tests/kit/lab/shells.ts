@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
-import type { Shell } from '../unit/truth-table.ts'
-import { ok, sh } from './harness.ts'
+import { ok, sh } from '../lab.ts'
+import type { Shell } from '../truth-table.ts'
 
 /** An ordinary user of the host: in no group that may read the journal. */
 const USER = 'tester'

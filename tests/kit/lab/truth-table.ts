@@ -1,8 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { EXPECTED, IS_UP, SHELLS, type State } from '../unit/truth-table.ts'
-import { cadence, sh, tick, writeConfig } from './harness.ts'
-import { makeUser, statusIn } from './truth-shells.ts'
+import { cadence, sh, tick, writeConfig } from '../lab.ts'
+import { EXPECTED, IS_UP, SHELLS, type State } from '../truth-table.ts'
+import { makeUser, statusIn } from './shells.ts'
 
 /** The exit status that goes with a word; a pause counts as what is beneath it. */
 function exitFor(beneath: string): number {

@@ -4,7 +4,7 @@ import { loadConfig } from '../../lib/config.ts'
 import { paths } from '../../lib/paths.ts'
 import { findNode, readRegistry } from '../../lib/registry.ts'
 import type { Node } from '../../lib/types.ts'
-import { Host } from '../cli/chromebox-host.ts'
+import { Host } from './chromebox-host.ts'
 
 export interface World {
   readonly host: Host

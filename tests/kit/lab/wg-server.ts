@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ok, sh, until } from './harness/run.ts'
+import { ok, sh, until } from './run.ts'
 
 /** What stands in for the internet: a namespace with a WireGuard server, a chat site and a name server behind it. */
 export const INTERNET = 'lab-internet'
@@ -51,7 +51,7 @@ export interface WgServer {
 const inside = (...argv: string[]): string => ok(['ip', 'netns', 'exec', NET, ...argv])
 const batch = (netns: string | undefined, lines: readonly string[]): string =>
   ok(['ip', ...(netns === undefined ? [] : ['-n', netns]), '-batch', '-'], { input: `${lines.join('\n')}\n` })
-const script = (name: string): string => fileURLToPath(new URL(`./harness/${name}`, import.meta.url))
+const script = (name: string): string => fileURLToPath(new URL(`./${name}`, import.meta.url))
 
 function unit(name: string, argv: readonly string[]): void {
   const options = ['--quiet', '--collect', `--unit=${name}`, '-p', `NetworkNamespacePath=/run/netns/${NET}`]

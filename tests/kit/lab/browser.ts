@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { evaluate } from '../../lib/cdp-socket.ts'
-import { browser, logText, nodeUp, ok, sh, stopTimers, until, untilTitled, writeConfig } from './harness.ts'
+import { evaluate } from '../../../lib/cdp-socket.ts'
+import { browser, logText, nodeUp, ok, sh, stopTimers, until, untilTitled, writeConfig } from '../lab.ts'
 
 /** Windows of a lab that has minutes, not hours. Seconds. */
 export const SHORT = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { Receipt } from '../../lib/types.ts'
-import { bringUp, cursor, entries, ok, receipt, said, sh, stopTimers, tick } from './harness.ts'
+import type { Receipt } from '../../../lib/types.ts'
+import { bringUp, cursor, entries, ok, receipt, said, sh, stopTimers, tick } from '../lab.ts'
 
 /** Deadlines and windows of a lab: everything answers in milliseconds there, or not at all. */
 export const FAST = {

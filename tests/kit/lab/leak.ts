@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { readdirSync } from 'node:fs'
-import { ok, sh, until } from './harness.ts'
+import { ok, sh, until } from '../lab.ts'
 import { DNS } from './wg-server.ts'
 
 /** One packet as tcpdump saw it on a host interface. */

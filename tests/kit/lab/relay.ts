@@ -13,7 +13,7 @@ import {
   until,
   untilTitled,
   writeConfig,
-} from './harness.ts'
+} from '../lab.ts'
 
 /** What the relay tests share: two nodes, their addresses, one sweep, and programs that take a relay's place. */
 

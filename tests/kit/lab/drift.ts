@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { after, before } from 'node:test'
-import { browser, cursor, entries, nodeUp, ok, sh, until, untilTitled, writeUnit } from './harness.ts'
+import { browser, cursor, entries, nodeUp, ok, sh, until, untilTitled, writeUnit } from '../lab.ts'
 
 export const TIMER = 'chromebox-watchdog@muse.timer'
 export const SERVICE = 'chromebox-watchdog@muse.service'
