@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { scaledSeconds } from '../unit.ts'
 import { ok, sh, until } from './run.ts'
 
 const SITE_SERVER = fileURLToPath(new URL('./site-server.mjs', import.meta.url))
@@ -38,7 +39,7 @@ After=netvm-netns@%i.service
 [Service]
 NetworkNamespacePath=/run/netns/warp-%i
 ExecStart=/usr/bin/env node ${SITE_SERVER} /var/lib/lab-site/%i.json
-ExecStartPost=/bin/bash -c 'for i in $(seq 400); do (: </dev/tcp/127.0.0.1/8080) 2>/dev/null && exit 0; sleep 0.05; done; exit 1'
+ExecStartPost=/bin/bash -c 'for i in $(seq 4000); do (: </dev/tcp/127.0.0.1/8080) 2>/dev/null && exit 0; sleep 0.05; done; exit 1'
 `,
   )
   writeUnit(
@@ -54,14 +55,31 @@ export function setSite(node: string, control: SiteControl): void {
   writeFileSync(`/var/lib/lab-site/${node}.json`, JSON.stringify(control))
 }
 
-/** Replaces /etc/netvm/netvm.env. Values as in the file: seconds, counts, URLs. */
+/** What is counted and not timed. */
+const COUNTS = /_(CHECKS|AFTER|STRIKES|LIMIT)$/
+
+/**
+ * A value as it is written: seconds are those of a quick machine (tests/kit/unit.ts), counts stay as they are. The
+ * bounds are the product's own: it refuses a file with more.
+ */
+function setting(key: string, value: string | number): string | number {
+  if (typeof value === 'string' || COUNTS.test(key)) return value
+  const most = /_(DEADLINE|DELAY|INTERVAL|GRACE|VERIFY)$/.test(key) ? 60 : /_FRESH_/.test(key) ? 3600 : 86_400
+  return Math.min(scaledSeconds(value), most)
+}
+
+/**
+ * Replaces /etc/netvm/netvm.env. Numbers that are seconds are those of a quick machine and are written as this
+ * machine's; counts and strings are written as they are, so a text is the way past that.
+ */
 export function writeConfig(values: Record<string, string | number>): void {
-  const lines = Object.entries(values).map(([key, value]) => `${key}=${value}`)
+  const lines = Object.entries(values).map(([key, value]) => `${key}=${setting(key, value)}`)
   writeFileSync('/etc/netvm/netvm.env', `${lines.join('\n')}\n`)
 }
 
-/** Makes a timer fire every `seconds` instead of at its own cadence, and starts it anew if it runs. */
-export function cadence(timer: string, seconds: number): void {
+/** Makes a timer fire every `quick` seconds of a quick machine instead of at its own cadence; starts it anew if it runs. */
+export function cadence(timer: string, quick: number): void {
+  const seconds = scaledSeconds(quick)
   // An empty assignment resets every monotonic setting of the timer, its own cadence included.
   writeUnit(
     `${timer}.d/zz-lab.conf`,
@@ -148,7 +166,10 @@ export function browserAgeMs(node: string): number {
 export function titles(node: string): string[] | undefined {
   const port = /^CDP_PORT='?(\d+)'?$/m.exec(readFileSync(`/etc/netvm/nodes/${node}.env`, 'utf8'))?.[1] ?? ''
   const asked = sh(
-    ['ip', 'netns', 'exec', `warp-${node}`, 'curl', '-sS', '-m', '2', `http://127.0.0.1:${port}/json/list`],
+    [
+      ...['ip', 'netns', 'exec', `warp-${node}`, 'curl', '-sS', '-m', String(scaledSeconds(2))],
+      `http://127.0.0.1:${port}/json/list`,
+    ],
     { deadlineMs: 5000 },
   )
   if (asked.code !== 0) return undefined
