@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { before, test } from 'node:test'
-import { linesSince, logMark, mainPid, SHORT, state, untilIdle, untilLine } from '../kit/lab/browser.ts'
 import {
-  browserAgeMs,
+  linesSince,
+  logMark,
+  mainPid,
+  SHORT,
+  state,
+  untilIdle,
+  untilLine,
+  untilOlder,
+} from '../kit/lab/browser.ts'
+import {
+  installSites,
   nodeUp,
   ok,
   receipt,
@@ -39,7 +48,7 @@ test('a page titled with its host name is well: it was asked, and is no error pa
 })
 
 test('without a relay nobody can ask it: unknown, and the browser is left alone', async () => {
-  await until('older than the guard', () => browserAgeMs('n1') > 2500, 10_000)
+  await untilOlder('n1')
   const old = mainPid('n1')
   ok(['systemctl', 'stop', 'cdp-relay@n1.socket'])
   try {
@@ -55,9 +64,10 @@ test('without a relay nobody can ask it: unknown, and the browser is left alone'
   }
 })
 
-test('the site is down when the browser starts: its error page does not pass for the page', async () => {
+test('the site is down when the browser starts: its error page does not pass for the page', async (t) => {
   rmSync('/etc/systemd/system/chromebox@.service.d/lab-site.conf')
   ok(['systemctl', 'daemon-reload'])
+  t.after(installSites)
   ok(['systemctl', 'stop', 'lab-site@n1.service'])
   const mark = logMark()
   process.kill(mainPid('n1'), 'SIGKILL')

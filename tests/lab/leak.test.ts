@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { after, before, beforeEach, test } from 'node:test'
 import { loadConfig } from '../../lib/config.ts'
 import { repairTunnel } from '../../lib/egress/repair.ts'
 import { paths } from '../../lib/paths.ts'
 import { findNode, readRegistry } from '../../lib/registry.ts'
 import { inPage } from '../kit/lab/browser.ts'
-import { FAST, guardBrowser, nodeSetting, tunnelNode } from '../kit/lab/egress.ts'
+import { curlInside, FAST, guardBrowser, nodeSetting, tunnelNode } from '../kit/lab/egress.ts'
 import { Capture, hostLinks, leaks, type Packet, routeAnything, tryEverything } from '../kit/lab/leak.ts'
 import { CANARY, SITE, UPLINK, type WgServer, wgServer } from '../kit/lab/wg-server.ts'
 import { ok, sh, stopTimers, titles, until, untilTitled, writeConfig } from '../kit/lab.ts'
@@ -44,6 +44,18 @@ before(async () => {
 })
 
 after(() => capture?.stop())
+
+const CONF = '/etc/netvm/wireguard/muse.conf'
+let good = ''
+// Whatever the test before left: a node that is made, with a tunnel that carries.
+beforeEach(async () => {
+  good ||= readFileSync(CONF, 'utf8')
+  writeFileSync(CONF, good)
+  ok(['netvm-netns', 'up', 'muse'])
+  if (curlInside('muse', `http://${SITE}/`, 2) === 0) return
+  ok(['systemctl', 'restart', TUNNEL])
+  await until('the tunnel carries', () => curlInside('muse', `http://${SITE}/`, 2) === 0)
+})
 
 let count = 0
 /** The browser asks for pages, by name and by address, over TCP and UDP; processes beside it try the rest. */
@@ -91,7 +103,6 @@ test('the capture would see a leak: the same with a hole made on purpose', async
   const out = leaks(await capture.packets(), borders)
   inside('ip', 'route', 'del', 'default')
   ok(['netvm-netns', 'up', 'muse'])
-  ok(['systemctl', 'start', TUNNEL])
   for (const link of [borders.veth, UPLINK])
     assert.ok(
       out.some((p) => p.link === link),
@@ -159,14 +170,12 @@ test('down', async () => {
 })
 
 test('half made: the start fails at its last step', async () => {
-  const file = '/etc/netvm/wireguard/muse.conf'
-  const good = ok(['cat', file])
-  writeFileSync(file, good.replace(/^MTU/m, 'Address = ff02::1/128\nMTU'))
+  ok(['systemctl', 'stop', TUNNEL])
+  writeFileSync(CONF, good.replace(/^MTU/m, 'Address = ff02::1/128\nMTU'))
   const started = sh(['systemctl', 'start', TUNNEL])
   assert.notEqual(started.code, 0)
   await browse()
   await assertTight()
-  writeFileSync(file, `${good}\n`)
 })
 
 test('half made: every part of it, taken away one at a time', async () => {
@@ -187,16 +196,13 @@ test('half made: every part of it, taken away one at a time', async () => {
 
 test('no configuration: the node has no way out at all', async () => {
   ok(['systemctl', 'stop', TUNNEL])
-  ok(['mv', '/etc/netvm/wireguard/muse.conf', '/root/muse.conf'])
+  rmSync(CONF)
   ok(['netvm-netns', 'up', 'muse'])
   await browse()
   await assertTight()
-  ok(['mv', '/root/muse.conf', '/etc/netvm/wireguard/muse.conf'])
-  ok(['netvm-netns', 'up', 'muse'])
 })
 
 test('up again: the page is there, and it is still the same browser', async () => {
-  ok(['systemctl', 'start', TUNNEL])
   await inPage('muse', `location.href = '${server.url}?again'; 1`)
   await until('its title', () => titles('muse')?.includes('Chat'), 15_000)
   await assertTight()

@@ -1,7 +1,20 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { before, test } from 'node:test'
-import { browser, installSites, nodeUp, ok, setSite, sh, stopTimers, until, untilTitled } from '../kit/lab.ts'
+import {
+  browser,
+  installSites,
+  nodeUp,
+  ok,
+  scaledSeconds,
+  setSite,
+  sh,
+  stopTimers,
+  until,
+  untilTitled,
+  writeConfig,
+} from '../kit/lab.ts'
 
 // A node brought up, mended where something was taken away, and taken down, by what is really there.
 
@@ -12,17 +25,25 @@ const env = (key: string): string =>
 const up = (...args: string[]) => sh(['netvm-node-up', NODE, ...args], { deadlineMs: 90_000 })
 const state = (unit: string): string => sh(['systemctl', 'is-active', unit]).stdout.trim()
 const relay = (): string =>
-  sh(['curl', '-sS', '-m', '3', `http://${env('PEER_IP')}:${env('CDP_PORT')}/json/version`]).stdout
+  sh([
+    'curl',
+    '-sS',
+    '-m',
+    String(scaledSeconds(15)),
+    `http://${env('PEER_IP')}:${env('CDP_PORT')}/json/version`,
+  ]).stdout
 const same = (a: ReturnType<typeof browser>): void =>
   assert.deepEqual(browser(NODE), a, 'the browser was touched')
 
-before(() => {
+let first = ''
+before(async () => {
   installSites()
   setSite(NODE, { title: 'Chat' })
+  first = nodeUp(NODE, { args: ['--port', '9410'] })
+  await untilTitled(NODE)
 })
 
-test('from nothing: one command, every part named, and a second run changes nothing', async () => {
-  const first = nodeUp(NODE, { args: ['--port', '9410'] })
+test('from nothing: one command, every part named, and a second run changes nothing', () => {
   for (const line of [
     /^settings: row added to \/etc\/netvm\/NODES\.md: port 9410, 10\.201\.35\.0\/30$/m,
     /^netns: warp-muse made$/m,
@@ -33,7 +54,6 @@ test('from nothing: one command, every part named, and a second run changes noth
     /^timers: .*chromebox-watchdog@muse\.timer .*enabled and armed$/m,
   ])
     assert.match(first, line)
-  await untilTitled(NODE)
   const was = browser(NODE)
   const registry = readFileSync('/etc/netvm/NODES.md', 'utf8')
   const again = up()
@@ -105,8 +125,12 @@ test('namespace replaced by hand: browser and relay follow it', () => {
   assert.match(relay(), /"Browser"/)
 })
 
-test('a port that was changed in the row: relay and browser follow', () => {
+test('a port that was changed in the row: relay and browser follow', (t) => {
   const registry = readFileSync('/etc/netvm/NODES.md', 'utf8')
+  t.after(() => {
+    writeFileSync('/etc/netvm/NODES.md', registry)
+    assert.equal(up().code, 0)
+  })
   writeFileSync('/etc/netvm/NODES.md', registry.replaceAll('9410', '9411'))
   const run = up()
   assert.equal(run.code, 0, run.all)
@@ -165,22 +189,29 @@ test('HELD DOWN is released', () => {
   assert.equal(JSON.parse(readFileSync(file, 'utf8')).held, undefined)
 })
 
-test('a tunnel that does not work is not called egress', () => {
+test('a tunnel that does not work is not called egress', (t) => {
   const key = ok(['wg', 'genkey'])
   const peer = ok(['bash', '-c', 'wg genkey | wg pubkey'])
   const conf = `[Interface]\nPrivateKey = ${key}\nAddress = 10.99.0.2/32\n[Peer]\nPublicKey = ${peer}\nEndpoint = 192.0.2.1:51820\nAllowedIPs = 0.0.0.0/0\n`
   writeFileSync(`/etc/netvm/wireguard/${NODE}.conf`, conf, { mode: 0o600 })
-  writeFileSync('/etc/netvm/netvm.env', 'NETVM_TUNNEL_VERIFY=3\n')
+  writeConfig({ NETVM_TUNNEL_VERIFY: 3 })
+  t.after(() => {
+    rmSync(`/etc/netvm/wireguard/${NODE}.conf`)
+    writeConfig({})
+  })
   const run = up()
   assert.equal(run.code, 1, run.all)
   assert.match(run.stdout, /^egress: NOT OK: .*; next: /m)
   assert.match(run.stdout, /^browser: pid \d+/m, 'the browser is up all the same')
 })
 
-test('down: row retired, nothing of it left, profile kept and told', () => {
+test('down: row retired, nothing of it left, profile kept and told', async (t) => {
   const [veth, netns] = [env('VETH'), env('NETNS')]
-  const stranger = sh(['bash', '-c', `ip netns exec ${netns} setsid sleep 300 >/dev/null 2>&1 & sleep 0.3`])
-  assert.equal(stranger.code, 0)
+  const stranger = spawn('ip', ['netns', 'exec', netns, 'sleep', '3600'], { stdio: 'ignore' })
+  t.after(() => stranger.kill('SIGKILL'))
+  await until('a stranger is inside', () =>
+    ok(['ip', 'netns', 'pids', netns]).split('\n').includes(`${stranger.pid}`),
+  )
   const run = sh(['netvm-node-down', NODE], { deadlineMs: 90_000 })
   assert.equal(run.code, 0, run.all)
   assert.match(run.stdout, /^row: .* set retired$/m)
@@ -206,7 +237,6 @@ test('down: row retired, nothing of it left, profile kept and told', () => {
 })
 
 test('up again after down: the same row, active', () => {
-  rmSync(`/etc/netvm/wireguard/${NODE}.conf`)
   const run = up()
   assert.equal(run.code, 0, run.all)
   assert.match(run.stdout, /^settings: row of .* set active$/m)

@@ -1,6 +1,21 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { evaluate } from '../../../lib/cdp-socket.ts'
-import { browser, logText, nodeUp, ok, sh, stopTimers, until, untilTitled, writeConfig } from '../lab.ts'
+import {
+  browser,
+  browserAgeMs,
+  logText,
+  nodeUp,
+  ok,
+  patience,
+  scaledSeconds,
+  setSite,
+  sh,
+  stopTimers,
+  tick,
+  until,
+  untilTitled,
+  writeConfig,
+} from '../lab.ts'
 
 /** Windows of a lab that has minutes, not hours. Seconds. */
 export const SHORT = {
@@ -31,12 +46,12 @@ function env(node: string, key: string): string {
 /** Runs an expression in the node's first page, from inside its namespace as a person's DevTools would. */
 export async function inPage(node: string, expression: string): Promise<void> {
   const at = `${env(node, 'PEER_IP')}:${port(node)}`
-  const list = JSON.parse(ok(['curl', '-sS', '-m', '5', `http://${at}/json/list`])) as {
+  const list = JSON.parse(ok(['curl', '-sS', '-m', String(scaledSeconds(15)), `http://${at}/json/list`])) as {
     type: string
     id: string
   }[]
   const page = list.find((target) => target.type === 'page')
-  await evaluate(`ws://${at}/devtools/page/${page?.id}`, expression, 5000)
+  await evaluate(`ws://${at}/devtools/page/${page?.id}`, expression, patience(5000))
 }
 
 /** The pid of the node's browser. Throws when there is none: pid 0 would signal the test itself. */
@@ -70,6 +85,28 @@ export const logMark = (): number => logText('chromebox-watchdog').length
 /** Waits for a log line of the node after `mark`. */
 export function untilLine(node: string, mark: number, line: RegExp, deadlineMs = 30_000): Promise<string> {
   return until(`a line like ${line}`, () => linesSince(mark, node).find((l) => line.test(l)), deadlineMs)
+}
+
+/** Waits until the browser is older than the guard of the configuration as it stands, and a little more. */
+export async function untilOlder(node: string): Promise<void> {
+  const text = readFileSync('/etc/netvm/netvm.env', 'utf8')
+  const guard = Number(/^NETVM_FRESH_BROWSER=(.*)$/m.exec(text)?.[1] ?? 120) * 1000
+  await until('older than the guard', () => browserAgeMs(node) > guard + 500, guard + 30_000)
+}
+
+/**
+ * A titled browser, the windows of `SHORT` and nothing held against the node, whatever the test before left: the
+ * pid of the browser.
+ */
+export async function wellAgain(node: string, title = 'Chat'): Promise<number> {
+  writeConfig(SHORT)
+  setSite(node, { title })
+  await untilIdle(node)
+  sh(['chromebox-watchdog', 'release', node])
+  const isWell = () => sh(['chromebox-watchdog', node, '--dry-run']).code === 0 || tick(node).status === '0'
+  await until(`${node} is well`, isWell, 90_000, 200)
+  await untilTitled(node, title)
+  return mainPid(node)
 }
 
 /** Waits until no run of the node's watchdog is under way. */

@@ -1,17 +1,48 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Receipt } from '../../../lib/types.ts'
-import { bringUp, cursor, entries, ok, receipt, said, sh, stopTimers, tick } from '../lab.ts'
+import {
+  bringUp,
+  cursor,
+  entries,
+  ok,
+  receipt,
+  said,
+  scaledSeconds,
+  sh,
+  stopTimers,
+  tick,
+  until,
+  writeConfig,
+} from '../lab.ts'
 
-/** Deadlines and windows of a lab: everything answers in milliseconds there, or not at all. */
+/**
+ * Deadlines and windows of a lab: everything answers in milliseconds there, or not at all. An open page is not repeated
+ * however long a test takes; see `recoveryTold`.
+ */
 export const FAST = {
   NETVM_PROBE_DEADLINE: 2,
   NETVM_INNER_DEADLINE: 1,
   NETVM_CONFIRM_DELAY: 0.2,
   NETVM_FRESH_BROWSER: 2,
   NETVM_TUNNEL_VERIFY: 5,
-  // A recovery is told when it has held for a 24th of this: here half a second.
-  NETVM_PAGE_REPEAT: 12,
+  NETVM_PAGE_REPEAT: 36_000,
+}
+
+/**
+ * Has the end of a page told that is over, which else takes until it has held for a 24th of its repeat: the first page
+ * that `look` gives with that repeat short. Then `config` holds again.
+ */
+export async function recoveryTold(
+  config: Record<string, string | number>,
+  look: () => Promise<string | undefined> | string | undefined,
+): Promise<string> {
+  writeConfig({ ...config, NETVM_PAGE_REPEAT: 12 })
+  try {
+    return await until('the recovery is told', look, 30_000, 300)
+  } finally {
+    writeConfig(config)
+  }
 }
 
 /** Makes a node whose page comes through its tunnel; its timers are off, so that the test decides when it is looked at. */
@@ -98,8 +129,8 @@ export function nodeSetting(node: string, key: string): string {
   return new RegExp(`^${key}='?([^'\n]*)'?$`, 'm').exec(text)?.[1] ?? ''
 }
 
-/** curl inside the node's namespace: its exit code. */
-export function curlInside(node: string, url: string, seconds = 2): number | null {
+/** curl inside the node's namespace: its exit code. `seconds` of a quick machine are what it may take. */
+export function curlInside(node: string, url: string, seconds = 15): number | null {
   return sh([
     'ip',
     'netns',
@@ -111,7 +142,7 @@ export function curlInside(node: string, url: string, seconds = 2): number | nul
     '-o',
     '/dev/null',
     '-m',
-    String(seconds),
+    String(scaledSeconds(seconds)),
     url,
   ]).code
 }

@@ -96,11 +96,12 @@ function isRelay(text: string, { gw, peer }: Borders): boolean {
   return new RegExp(`^IP (?:${at(gw)} > ${at(peer)}|${at(peer)} > ${at(gw)}): tcp`).test(text)
 }
 
-/** What runs inside: sends every datagram and opens every connection of its argument, and ends within a second. */
+/** What runs inside: sends every datagram and opens every connection of its argument, and ends. */
 const TRY = `
 const [targets] = process.argv.slice(1).map((text) => JSON.parse(text))
-let open = targets.length
-const done = () => --open || process.exit(0)
+let open = targets.filter(([proto]) => proto === 'udp').length
+// A first packet has left when connect(2) has returned; the answers that never come are not waited for.
+const done = () => --open || setTimeout(() => process.exit(0), 300)
 for (const [proto, address, port] of targets) {
   if (proto === 'udp') {
     const socket = require('node:dgram').createSocket(address.includes(':') ? 'udp6' : 'udp4')
@@ -112,12 +113,10 @@ for (const [proto, address, port] of targets) {
   } else {
     const socket = require('node:net').connect({ host: address, port })
     socket.on('error', () => {})
-    socket.on('close', done)
     socket.on('connect', () => socket.destroy())
   }
 }
-// A first packet has left when connect(2) has returned; the answers that never come are not waited for.
-setTimeout(() => process.exit(0), 1000)
+setTimeout(() => process.exit(1), 30_000)
 `
 
 /** Everything a process inside could try, side by side; none of it has to succeed. */

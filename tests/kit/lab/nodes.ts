@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { scaledSeconds } from '../unit.ts'
 import { ok, sh, until } from './run.ts'
@@ -8,6 +16,7 @@ const SITE_SERVER = fileURLToPath(new URL('./site-server.mjs', import.meta.url))
 /** How the site of a node behaves; what is absent is well. */
 export interface SiteControl {
   readonly title?: string
+  /** How long a page is kept back; a page that waits comes when this no longer says so. */
   readonly delayMs?: number
   readonly api?: {
     readonly status?: number
@@ -23,6 +32,19 @@ export function writeUnit(path: string, text: string): void {
   const file = `/etc/systemd/system/${path}`
   mkdirSync(file.slice(0, file.lastIndexOf('/')), { recursive: true })
   writeFileSync(file, text)
+}
+
+/** Puts a drop-in on units (`unit: text`) while `what` runs, and takes it back whatever comes of it. */
+export async function withDropIns<T>(texts: Record<string, string>, what: () => T | Promise<T>): Promise<T> {
+  const paths = Object.keys(texts).map((unit) => `${unit}.d/zz-lab-test.conf`)
+  for (const [unit, text] of Object.entries(texts)) writeUnit(`${unit}.d/zz-lab-test.conf`, text)
+  ok(['systemctl', 'daemon-reload'])
+  try {
+    return await what()
+  } finally {
+    for (const path of paths) rmSync(`/etc/systemd/system/${path}`, { force: true })
+    ok(['systemctl', 'daemon-reload'])
+  }
 }
 
 /**
@@ -77,7 +99,7 @@ export function writeConfig(values: Record<string, string | number>): void {
   writeFileSync('/etc/netvm/netvm.env', `${lines.join('\n')}\n`)
 }
 
-/** Makes a timer fire every `quick` seconds of a quick machine instead of at its own cadence; starts it anew if it runs. */
+/** Makes a timer fire every `quick` seconds of a quick machine instead of at its own cadence; a running one starts anew. */
 export function cadence(timer: string, quick: number): void {
   const seconds = scaledSeconds(quick)
   // An empty assignment resets every monotonic setting of the timer, its own cadence included.

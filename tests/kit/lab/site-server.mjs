@@ -18,10 +18,13 @@ function page(title, script = '') {
 }
 
 createServer((request, response) => {
-  const { title = 'Chat', api = {}, delayMs = 0 } = control()
+  const { title = 'Chat', api = {} } = control()
+  const asked = performance.now()
+  // A delay lasts as long as the file says so: a test ends it when it has seen what it waited for.
   const html = (text) => {
+    if (performance.now() - asked < (control().delayMs ?? 0)) return setTimeout(() => html(text), 50)
     response.setHeader('content-type', 'text/html; charset=utf-8')
-    setTimeout(() => response.end(text), delayMs)
+    response.end(text)
   }
   const path = new URL(request.url, 'http://site').pathname
   if (path.startsWith('/api')) {
