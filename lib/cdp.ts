@@ -77,8 +77,8 @@ export function pagesTitled(targets: readonly Target[], title: string): Target[]
 
 /**
  * Whether a page may be the browser's own error page although its URL does not say so: Chromium 156 lists
- * a failed navigation under the URL that was asked for, titled with its host name. A page of that title
- * looks the same from here; only `location.href` inside it (`chrome-error://…`) tells them apart.
+ * a failed navigation under the URL that was asked for, titled with its host name or, at first, its address. A page
+ * of that title looks the same from here; only `location.href` inside it (`chrome-error://…`) tells them apart.
  */
 export function mayBeErrorPage(target: Target): boolean {
   if (isErrorPage(target)) return true
@@ -86,9 +86,13 @@ export function mayBeErrorPage(target: Target): boolean {
   return isTitledByHost(target.title, new URL(target.url))
 }
 
-/** A title that is nothing but the page's host name, also written in letters of its own (`müller.example`). */
-export function isTitledByHost(title: string, { hostname }: URL): boolean {
-  return title === hostname || title === domainToUnicode(hostname)
+/**
+ * A title that is nothing but the page's host name, also written in letters of its own (`müller.example`), or its
+ * address: for a moment Chromium 156 lists a page under that, and a failed navigation too.
+ */
+export function isTitledByHost(title: string, { hostname, host, pathname, search }: URL): boolean {
+  const address = `${host}${pathname}${search}`
+  return [hostname, domainToUnicode(hostname), host, address].includes(title)
 }
 
 /**

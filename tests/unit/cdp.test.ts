@@ -95,9 +95,11 @@ for (const [title, url, want] of [
   ['xn--mse-hoa.example', 'http://xn--mse-hoa.example/', true],
   ['chat.example', 'chrome-error://chromewebdata/', true],
   ['Muse chat', 'https://chat.example/c/1', false],
-  ['127.0.0.1:8080', 'http://127.0.0.1:8080/', false],
   ['', 'about:blank', false],
   ['x', 'no URL', false],
+  ['127.0.0.1:8080', 'http://127.0.0.1:8080/', true],
+  ['127.0.0.1:8080/chat?x=1', 'http://127.0.0.1:8080/chat?x=1', true],
+  ['127.0.0.1:8080', 'http://127.0.0.1/', false],
 ] as const) {
   test(`a page titled "${title}" at ${url} ${want ? 'may be' : 'is not'} an error page`, () => {
     assert.equal(mayBeErrorPage({ id: 'P', type: 'page', title, url }), want)
