@@ -8,6 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { DEFAULTS } from '../../../lib/config.ts'
 import { scaledSeconds } from '../unit.ts'
 import { ok, sh, until } from './run.ts'
 
@@ -77,22 +78,23 @@ export function setSite(node: string, control: SiteControl): void {
   writeFileSync(`/var/lib/lab-site/${node}.json`, JSON.stringify(control))
 }
 
-/** What is counted and not timed. */
-const COUNTS = /_(CHECKS|AFTER|STRIKES|LIMIT)$/
-
 /**
- * A value as it is written: seconds are those of a quick machine (tests/kit/unit.ts), counts stay as they are. The
- * bounds are the product's own: it refuses a file with more.
+ * A value as it is written: seconds are those of a quick machine (tests/kit/unit.ts), but never more than what the
+ * product ships with, which is made for slow hosts; counts stay as they are, and so does what is longer than that.
  */
 function setting(key: string, value: string | number): string | number {
-  if (typeof value === 'string' || COUNTS.test(key)) return value
-  const most = /_(DEADLINE|DELAY|INTERVAL|GRACE|VERIFY)$/.test(key) ? 60 : /_FRESH_/.test(key) ? 3600 : 86_400
-  return Math.min(scaledSeconds(value), most)
+  const field = key
+    .replace(/^NETVM_/, '')
+    .toLowerCase()
+    .replaceAll(/_(.)/g, (_, letter) => letter.toUpperCase())
+  const shipped = Object.entries(DEFAULTS).find(([name]) => name === `${field}Ms`)?.[1]
+  if (typeof value !== 'number' || typeof shipped !== 'number') return value
+  return Math.min(scaledSeconds(value), Math.max(value, shipped / 1000))
 }
 
 /**
  * Replaces /etc/netvm/netvm.env. Numbers that are seconds are those of a quick machine and are written as this
- * machine's; counts and strings are written as they are, so a text is the way past that.
+ * machine's (see `setting`); a text is written as it is.
  */
 export function writeConfig(values: Record<string, string | number>): void {
   const lines = Object.entries(values).map(([key, value]) => `${key}=${setting(key, value)}`)
