@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
-import { test } from 'node:test'
 import {
   all,
   drift,
   driftHost,
+  driftTest,
   heals,
   quiet,
   reload,
@@ -38,7 +38,7 @@ function take(unit: string): void {
   reload()
 }
 
-test('last trigger older than three periods: its service has not ended since', async () => {
+driftTest('last trigger older than three periods: its service has not ended since', async () => {
   // What never triggers because others start its service more often than it would is no drift, so both run at once.
   const timer = 'cdp-relay-watchdog.timer'
   cadence(timer, PERIOD_S)
@@ -92,22 +92,25 @@ for (const f of [
     next: /^rm \S+ && systemctl daemon-reload$/,
   },
 ]) {
-  test(`timer failed (${f.scope}): told and left while its service cannot be loaded, then healed`, async () => {
-    put(f.timer, FAST)
-    ok(['systemctl', 'restart', f.timer])
-    f.spoil()
-    await until('the timer fails', () => state(f.timer) === 'failed', 20_000)
-    take(f.timer)
-    await reports({
-      ...f,
-      name: '',
-      inject: () => {},
-      afterwards: {
-        says: new RegExp(`${f.scope}: ${f.timer} failed \\(resources\\)`),
-        did: /: armed again$/,
-      },
-    })
-  })
+  driftTest(
+    `timer failed (${f.scope}): told and left while its service cannot be loaded, then healed`,
+    async () => {
+      put(f.timer, FAST)
+      ok(['systemctl', 'restart', f.timer])
+      f.spoil()
+      await until('the timer fails', () => state(f.timer) === 'failed', 20_000)
+      take(f.timer)
+      await reports({
+        ...f,
+        name: '',
+        inject: () => {},
+        afterwards: {
+          says: new RegExp(`${f.scope}: ${f.timer} failed \\(resources\\)`),
+          did: /: armed again$/,
+        },
+      })
+    },
+  )
 }
 
 // systemd reckons a timer anew whenever it reads its settings, so a far or missing elapse lasts only as long as the
@@ -124,7 +127,7 @@ for (const [name, text, says] of [
     /^muse: chromebox-watchdog@muse\.timer is waiting without a next elapse: armed again$/,
   ],
 ] as const) {
-  test(`timer ${name}, by settings that are gone but still in force`, () => {
+  driftTest(`timer ${name}, by settings that are gone but still in force`, () => {
     put(TIMER, `[Timer]\n${text}\n`)
     ok(['systemctl', 'restart', TIMER])
     rmSync(dropIn(TIMER))
@@ -144,7 +147,7 @@ for (const [name, text, says] of [
   })
 }
 
-test('a timer that cannot be started costs the others nothing, and no line claims it', () => {
+driftTest('a timer that cannot be started costs the others nothing, and no line claims it', () => {
   put(TIMER, '[Unit]\nAssertPathExists=/nowhere\n')
   ok(['systemctl', 'stop', TIMER])
   ok(['systemctl', 'disable', '--now', '--quiet', 'agent-health.timer'])

@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { test } from 'node:test'
-import { all, drift, driftHost, quiet, reload, reports, SERVICE, TIMER, units } from '../kit/lab/drift.ts'
+import {
+  all,
+  drift,
+  driftHost,
+  driftTest,
+  quiet,
+  reload,
+  reports,
+  SERVICE,
+  TIMER,
+  units,
+} from '../kit/lab/drift.ts'
 import { ok, sh, writeUnit } from '../kit/lab.ts'
 
 // What a person, or a program of theirs, set on our units: it is told with the command that takes it away, and
@@ -154,7 +164,7 @@ const foreign: Foreign[] = [
 ]
 
 for (const f of foreign) {
-  test(`foreign: ${f.name}`, async () => {
+  driftTest(`foreign: ${f.name}`, async () => {
     const file = f.file ?? `${units}/${f.unit}.d/zz-fault.conf`
     try {
       await reports({
@@ -177,7 +187,7 @@ for (const f of foreign) {
   })
 }
 
-test('a condition that keeps the service from running', () =>
+driftTest('a condition that keeps the service from running', () =>
   reports({
     name: '',
     inject: () => {
@@ -187,9 +197,10 @@ test('a condition that keeps the service from running', () =>
     },
     says: /muse: chromebox-watchdog@muse\.service was not run: a condition of the unit is not met/,
     next: byService,
-  }))
+  }),
+)
 
-test('masked for this boot only: the printed command unmasks it', () =>
+driftTest('masked for this boot only: the printed command unmasks it', () =>
   reports({
     name: '',
     inject: () => ok(['systemctl', 'mask', '--runtime', '--now', '--quiet', TIMER]) as never,
@@ -200,9 +211,10 @@ test('masked for this boot only: the printed command unmasks it', () =>
       says: /muse: chromebox-watchdog@muse\.timer (is enabled but not started|failed \(resources\))/,
       did: /: armed again$/,
     },
-  }))
+  }),
+)
 
-test('what changes no supervision is theirs to set: a shorter period, a limit, a variable', () => {
+driftTest('what changes no supervision is theirs to set: a shorter period, a limit, a variable', () => {
   writeUnit(`${TIMER}.d/zz-a.conf`, '[Timer]\nOnActiveSec=\nOnActiveSec=30\nOnUnitActiveSec=60\n')
   writeUnit(`${SERVICE}.d/zz-a.conf`, '[Unit]\nDescription=x\n[Service]\nMemoryMax=1G\nEnvironment=A=b\n')
   reload()
@@ -214,23 +226,26 @@ test('what changes no supervision is theirs to set: a shorter period, a limit, a
   reload()
 })
 
-test('a namespace that could not be made: told with the command, and that one with its own', async () => {
-  ok(['ensure-node-supervision', '--add', 'n1'])
-  writeFileSync('/run/netns/warp-n1', '')
-  assert.notEqual(sh(['systemctl', 'start', 'netvm-netns@n1.service']).code, 0)
-  const [line = '', ...more] = drift()
-  assert.deepEqual(more, [])
-  assert.match(line, /n1: netvm-netns@n1\.service failed \(exit-code\); next: netvm-node-up n1$/)
-  const run = all()
-  assert.deepEqual([run.code, run.stdout], [1, ''])
-  assert.equal(run.stderr.trim(), line.replace(/^NOT MET +/, ''))
-  const up = sh(['netvm-node-up', 'n1'])
-  assert.notEqual(up.code, 0)
-  const next = /next: (rm .*)$/m.exec(up.all)?.[1] ?? ''
-  ok(['bash', '-c', next], { deadlineMs: 90_000 })
-  assert.deepEqual(drift(), [])
-  quiet()
-  ok(['netvm-node-down', 'n1'])
-  all()
-  quiet()
-})
+driftTest(
+  'a namespace that could not be made: told with the command, and that one with its own',
+  async () => {
+    ok(['ensure-node-supervision', '--add', 'n1'])
+    writeFileSync('/run/netns/warp-n1', '')
+    assert.notEqual(sh(['systemctl', 'start', 'netvm-netns@n1.service']).code, 0)
+    const [line = '', ...more] = drift()
+    assert.deepEqual(more, [])
+    assert.match(line, /n1: netvm-netns@n1\.service failed \(exit-code\); next: netvm-node-up n1$/)
+    const run = all()
+    assert.deepEqual([run.code, run.stdout], [1, ''])
+    assert.equal(run.stderr.trim(), line.replace(/^NOT MET +/, ''))
+    const up = sh(['netvm-node-up', 'n1'])
+    assert.notEqual(up.code, 0)
+    const next = /next: (rm .*)$/m.exec(up.all)?.[1] ?? ''
+    ok(['bash', '-c', next], { deadlineMs: 90_000 })
+    assert.deepEqual(drift(), [])
+    quiet()
+    ok(['netvm-node-down', 'n1'])
+    all()
+    quiet()
+  },
+)

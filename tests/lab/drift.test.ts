@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { test } from 'node:test'
 import {
   all,
   type Drift,
   drift,
   driftHost,
+  driftTest,
   failWith,
   heals,
   quiet,
@@ -133,9 +133,9 @@ const drifts: Drift[] = [
   },
 ]
 
-for (const d of drifts) test(`drift: ${d.name}`, () => heals(d))
+for (const d of drifts) driftTest(`drift: ${d.name}`, () => heals(d))
 
-test('masked by hand: reported with the command, not undone', () => {
+driftTest('masked by hand: reported with the command, not undone', () => {
   ok(['systemctl', 'mask', '--now', '--quiet', TIMER])
   const [line] = drift()
   assert.match(
@@ -152,7 +152,7 @@ test('masked by hand: reported with the command, not undone', () => {
   quiet()
 })
 
-test('a fleet-wide unit file gone: put back from the release, and armed', () => {
+driftTest('a fleet-wide unit file gone: put back from the release, and armed', () => {
   ok(['systemctl', 'stop', 'agent-health.timer'])
   rmSync(`${units}/agent-health.timer`)
   reload()
@@ -164,7 +164,7 @@ test('a fleet-wide unit file gone: put back from the release, and armed', () => 
   quiet()
 })
 
-test('a retired row still supervised: its timer goes; what runs is named', () => {
+driftTest('a retired row still supervised: its timer goes; what runs is named', () => {
   const text = readFileSync(REGISTRY, 'utf8')
   writeFileSync(REGISTRY, text.replace(/(\| muse .*\|) active \|/, '$1 retired |'))
   assert.match(drift().join('\n'), /muse: still supervised, but its row is retired/)
@@ -178,7 +178,7 @@ test('a retired row still supervised: its timer goes; what runs is named', () =>
   quiet()
 })
 
-test('a removed row too; but a file that cannot be read as a registry removes nothing', () => {
+driftTest('a removed row too; but a file that cannot be read as a registry removes nothing', () => {
   const text = readFileSync(REGISTRY, 'utf8')
   writeFileSync(REGISTRY, '# nothing here\n')
   assert.equal(all().code, 78)
