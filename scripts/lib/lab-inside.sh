@@ -93,7 +93,7 @@ while :; do
   kill "$waker" 2>/dev/null || true
   # A reboot ends the run with a signal a moment before nspawn itself is gone.
   if [ -e "$root/var/tmp/lab-reboot" ]; then
-    for _ in $(seq 1500); do kill -0 "$nspawn" 2>/dev/null || break; sleep 0.02; done
+    for _ in $(seq 9000); do kill -0 "$nspawn" 2>/dev/null || break; sleep 0.02; done
     ended=0; wait "$nspawn" || ended=$?
     rm -f "$root/var/tmp/lab-reboot"
     [ "$ended" -eq 133 ] && continue
