@@ -50,7 +50,7 @@ let good = ''
 // Whatever the test before left: a node that is made, with a tunnel that carries.
 beforeEach(async () => {
   good ||= readFileSync(CONF, 'utf8')
-  writeFileSync(CONF, good)
+  writeFileSync(CONF, good, { mode: 0o600 })
   ok(['netvm-netns', 'up', 'muse'])
   if (curlInside('muse', `http://${SITE}/`, 2) === 0) return
   ok(['systemctl', 'restart', TUNNEL])
