@@ -94,8 +94,8 @@ if (process.env.LAB_BOOT === '1') {
   })
 
   test('30 ticks per node say nothing', { timeout: patience(400_000) }, async (t) => {
-    for (const node of NODES) cadence(`chromebox-watchdog@${node}.timer`, 3)
-    for (const loop of LOOPS) cadence(`${loop}.timer`, 5)
+    for (const node of NODES) cadence(`chromebox-watchdog@${node}.timer`, 2)
+    for (const loop of LOOPS) cadence(`${loop}.timer`, 4)
     const position = cursor()
     const bytes = ['chromebox-watchdog' as const, ...LOOPS].map(logBytes)
     const seen = new Map(NODES.map((node) => [node, new Set<number>()]))
