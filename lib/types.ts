@@ -54,7 +54,7 @@ export interface Verdict {
   readonly state: VerdictState
   /** The lowest failing (or unknown) layer; absent when healthy. */
   readonly layer?: Layer
-  /** Stable kebab-case word for programs, e.g. `netns-missing`; `ok` when healthy. */
+  /** A code of `report/codes.ts`, which programs decide on, e.g. `netns-missing`; `ok` when healthy. */
   readonly code: string
   /** The human sentence; the contract texts of DESIGN stand here verbatim. Empty when healthy. */
   readonly reason: string
@@ -68,6 +68,8 @@ export type MarkState = 'ok' | 'fail' | 'unknown' | 'not-checked' | 'not-configu
 export interface LayerMark {
   readonly layer: Layer
   readonly state: MarkState
+  /** The finding's code where the layer fails or could not be looked at. */
+  readonly code?: string
   /** Short explanation, e.g. `pid 4711, 87 s old`. */
   readonly note?: string
 }
@@ -86,6 +88,8 @@ export type Supervisor = 'chromebox-watchdog' | 'cdp-relay-watchdog' | 'agent-he
 export interface ReceiptAction {
   /** The action's kind, e.g. `relaunch-browser`. */
   readonly kind: string
+  /** How it ended, a code of `report/codes.ts`; absent in receipts of earlier releases. */
+  readonly code?: string
   readonly startedWallMs: number
   readonly durationMs: number
   /** True when a look afterwards found the fault gone. */

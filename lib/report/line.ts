@@ -1,0 +1,61 @@
+import { clean } from '../text.ts'
+import type { LogLevel } from '../types.ts'
+import { type Code, entryOf, text as textOf, type Values } from './codes.ts'
+
+/** What a program reports of a node in one line: `<text> {<code>}; next: <command>`. */
+export interface Line {
+  readonly level: LogLevel
+  readonly code: Code
+  readonly text: string
+  /** The finding behind a code that does not tell the layer by itself, such as a relaunch that failed. */
+  readonly cause?: string
+  /** One command that a person runs next. */
+  readonly next?: string
+}
+
+/** A line whose text is its code's and no more. */
+export function line<C extends Code>(level: LogLevel, code: C, ...values: Values<C>): Line {
+  return { level, code, text: textOf(code, ...values) }
+}
+
+/** A line for people is short; a longer one hides its own point. Code points of the text. */
+const MAX_TEXT = 1500
+const MAX_NEXT = 400
+
+/**
+ * The line without time, level and node. Text may quote what is not ours (a page's title), so its braces become
+ * parentheses: what stands in braces is said by us.
+ */
+export function formatLine({
+  text,
+  code,
+  cause,
+  next,
+}: Pick<Line, 'text' | 'code' | 'cause' | 'next'>): string {
+  const said = clean(text, MAX_TEXT).replaceAll('{', '(').replaceAll('}', ')')
+  const because = entryOf(cause) === undefined || cause === code ? '' : ` {${cause}}`
+  return `${said}${because} {${code}}${next === undefined ? '' : `; next: ${clean(next, MAX_NEXT)}`}`
+}
+
+export interface ParsedLine {
+  /** Without code and command. */
+  readonly text: string
+  /** Absent in a line of a release that wrote none, and of one whose codes are not ours. */
+  readonly code?: Code
+  readonly cause?: Code
+}
+
+const CODED = /^([^{}]*?)(?: \{([a-z][a-z0-9-]*)\})?(?: \{([a-z][a-z0-9-]*)\})(?:; next: .*)?$/
+
+/** Reads what `formatLine` wrote. */
+export function parseLine(raw: string): ParsedLine {
+  const m = CODED.exec(raw)
+  if (m === null) return { text: raw.replace(/; next: .*$/, '') }
+  const known = (code: string | undefined) => (entryOf(code) === undefined ? undefined : (code as Code))
+  const [code, cause] = [known(m[3]), known(m[2])]
+  return {
+    text: m[1] ?? '',
+    ...(code === undefined ? {} : { code }),
+    ...(cause === undefined ? {} : { cause }),
+  }
+}
