@@ -1,9 +1,10 @@
 import { now } from './clock.ts'
 import { DEFAULTS } from './config.ts'
-import { ConfigError, errorLine } from './errors.ts'
+import { ConfigError } from './errors.ts'
 import type { Log } from './log.ts'
 import { type PageContext, page, pageRecovered, type Say } from './page.ts'
 import type { Paths } from './paths.ts'
+import { said } from './report/line.ts'
 
 /**
  * A broken netvm.env or registry stops every supervisor on this host, so it must report itself: once per
@@ -13,10 +14,13 @@ import type { Paths } from './paths.ts'
  */
 export function pageConfigFault(p: Paths, log: Log, err: unknown): Say | undefined {
   if (!(err instanceof ConfigError)) return undefined
-  return page({ p, config: DEFAULTS, now: now(p), log }, 'config-fault', 'fleet', errorLine(err))
+  return page({ p, config: DEFAULTS, now: now(p), log }, 'config-fault', 'fleet', {
+    ...said('config-refused', { why: err.message }),
+    ...(err.next === undefined ? {} : { next: err.next }),
+  })
 }
 
 /** Call it whenever configuration and registry were read: closes the fault above once that has held. */
 export function pageConfigWell(ctx: PageContext): Say | undefined {
-  return pageRecovered(ctx, 'config-fault', 'fleet', 'configuration and registry can be read again')
+  return pageRecovered(ctx, 'config-fault', 'fleet', said('config-recovered'))
 }

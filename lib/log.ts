@@ -2,6 +2,8 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs
 import { wallIso } from './clock.ts'
 import { runSync } from './exec.ts'
 import { type Paths, paths } from './paths.ts'
+import { entryOf } from './report/codes.ts'
+import { formatLine, type Line } from './report/line.ts'
 import { clean } from './text.ts'
 import type { LogLevel } from './types.ts'
 
@@ -10,28 +12,31 @@ export interface Log {
    * Writes one line, at once, to the log file and the journal. Never throws.
    * @param node a node's name, or `fleet` for a line about no single node
    * @param fields further journal fields; names are upper-cased and get the prefix `NETVM_` when they
-   *   have none, so `code` is `NETVM_CODE`
+   *   have none, so `page` is `NETVM_PAGE`
    */
-  write(level: LogLevel, node: string, text: string, fields?: Record<string, string>): void
+  write(node: string, line: Line, fields?: Record<string, string>): void
 }
 
 /** syslog(3) priorities. A page is critical: what monitors wake people for. */
 const PRIORITY: Readonly<Record<LogLevel, number>> = { INFO: 6, WARN: 4, FAIL: 3, FAIL_LOUD: 3, PAGE: 2 }
 
-/** A log line is for people; a longer one hides its own point. */
-const MAX_TEXT = 1500
+/** Longest value of a journal field, in characters: a line with its command fits. */
+const MAX_FIELD = 2200
 /** The journal's socket is local: no answer in this time means that it is gone. */
 const JOURNAL_DEADLINE_MS = 3000
 
 /** @param supervisor the program's name: names the file and the journal's identifier */
 export function makeLog(supervisor: string, p: Paths = paths()): Log {
   return {
-    write(level, node, text, fields = {}) {
-      const said = clean(text, MAX_TEXT)
+    write(node, given, fields = {}) {
+      const { level, code, cause } = given
+      const said = formatLine(given)
       const line = `${wallIso(Date.now())} ${level} [${clean(node, 40)}] ${said}`
       const failed = append(p.log, `${p.log}/${supervisor}.log`, line)
       const full = failed === undefined ? said : `${said} (not in ${p.log}/${supervisor}.log: ${failed})`
-      const entry = journalEntry(supervisor, level, node, full, fields, unitName(p))
+      const layer = entryOf(code)?.layer ?? entryOf(cause)?.layer ?? ''
+      const all = { ...fields, code, layer, ...(cause === undefined ? {} : { cause }) }
+      const entry = journalEntry(supervisor, level, node, full, all, unitName(p))
       const journaled = toJournal(entry)
       const tty = isTerminal()
       // systemd takes a leading <N> as the priority, and knows the unit a stderr line came from.
@@ -81,7 +86,7 @@ export function journalEntry(
   // `journalctl -u` finds the entry by this field as well.
   if (unit !== undefined) all.OBJECT_SYSTEMD_UNIT = unit
   return Object.entries(all)
-    .map(([k, v]) => `${k}=${clean(v, MAX_TEXT + 200)}\n`)
+    .map(([k, v]) => `${k}=${clean(v, MAX_FIELD)}\n`)
     .join('')
 }
 

@@ -3,6 +3,7 @@ import type { Config } from './config.ts'
 import { besideLock } from './lock.ts'
 import type { Log } from './log.ts'
 import { type Paths, pagePath } from './paths.ts'
+import type { Line } from './report/line.ts'
 import { readState, writeState } from './state.ts'
 import { seconds } from './text.ts'
 import type { Now } from './types.ts'
@@ -83,28 +84,26 @@ export interface PageContext {
   readonly log: Log
 }
 
+/** What a page says: a line without its level. */
+export type Paged = Omit<Line, 'level'>
+
 /**
- * Reports a fault that needs a person: `PAGE [<node>] <kind>: <reason>`, journal priority 2. Call it on every
- * run that finds the fault; it speaks once per fault, then every `pageRepeatMs`. Never throws.
+ * Reports a fault that needs a person: `PAGE [<node>] <kind>: <text> {<code>}; next: …`, journal priority 2. Call it
+ * on every run that finds the fault; it speaks once per fault, then every `pageRepeatMs`. Never throws.
  * @param node a node's name, or `fleet`
  * @returns what was said, if anything
  */
-export function page(
-  ctx: PageContext,
-  kind: PageKind,
-  node: string,
-  reason: string,
-  fields: Record<string, string> = {},
-): Say | undefined {
-  return handle(ctx, kind, node, { failing: true, reason, byReason: kind === 'config-fault' }, fields)
+export function page(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
+  const event = { failing: true, reason: said.text, byReason: kind === 'config-fault' }
+  return handle(ctx, kind, node, event, said)
 }
 
 /**
  * Reports that a fault is over. Call it on every run that finds the layer well, not only on the first: the
  * recovery is told once it has held. Without an open fault it costs one failed open(2). Never throws.
  */
-export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, text: string): Say | undefined {
-  return handle(ctx, kind, node, { failing: false, reason: text }, {})
+export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
+  return handle(ctx, kind, node, { failing: false, reason: said.text }, said)
 }
 
 /** The uplink is one for the fleet, whoever noticed it. */
@@ -112,13 +111,7 @@ export function pageKey(kind: PageKind, node: string): string {
   return kind === 'uplink-fault' ? 'uplink' : `${node}.${kind}`
 }
 
-function handle(
-  ctx: PageContext,
-  kind: PageKind,
-  node: string,
-  event: PageEvent,
-  fields: Record<string, string>,
-) {
+function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent, said: Paged) {
   const path = pagePath(ctx.p, pageKey(kind, node))
   const decide = () => {
     const memory = load(path)
@@ -136,11 +129,11 @@ function handle(
       // Told again at every run then. Better than not at all.
     }
     if (say !== undefined)
-      ctx.log.write('PAGE', node, sentence(say, kind, event.reason, before, ctx.now), {
-        ...fields,
-        code: kind,
-        page: say,
-      })
+      ctx.log.write(
+        node,
+        { ...said, level: 'PAGE', text: sentence(say, kind, event.reason, before, ctx.now) },
+        { kind, page: say },
+      )
     return say
   })
 }

@@ -5,6 +5,8 @@ import { shellWord } from './os-error.ts'
 import type { Paths } from './paths.ts'
 import { hostNamespaces, writeReceipt } from './receipts.ts'
 import type { ParsedRegistry, RowError } from './registry.ts'
+import { text } from './report/codes.ts'
+import { line as sayLine } from './report/line.ts'
 import { readState, writeState } from './state.ts'
 import type { Now, Supervisor } from './types.ts'
 
@@ -18,11 +20,14 @@ export function exitBeside(exit: ExitCode, refused: readonly RowError[]): ExitCo
 
 /** One line about a refused row for whoever runs a program by hand. */
 export function refusedLine(registry: Pick<ParsedRegistry, 'path'>, e: RowError): string {
-  return `${refusal(e)}; next: editor ${shellWord(registry.path ?? '/etc/netvm/NODES.md')}`
+  return `${refusal(e)}; next: ${editCommand(registry)}`
 }
 
+const editCommand = (registry: Pick<ParsedRegistry, 'path'>) =>
+  `editor ${shellWord(registry.path ?? '/etc/netvm/NODES.md')}`
+
 function refusal({ line, name, reason }: RowError): string {
-  return `row refused, node not supervised: registry line ${line}${name === undefined ? '' : ` (${name})`}: ${reason}`
+  return text('row-refused', { line, name: name === undefined ? '' : ` (${name})`, why: reason })
 }
 
 function parseTold(value: unknown): { told: string } {
@@ -49,9 +54,8 @@ export function tellRefused(
     tell(p, supervisor, log, registry)
     leaveReceipts(p, supervisor, registry, at, dueMs)
   } catch (err) {
-    log.write('WARN', 'fleet', `cannot keep what was told of refused rows: ${errorLine(err)}`, {
-      code: 'row-refused',
-    })
+    const why = `cannot keep what was told of refused rows: ${errorLine(err)}`
+    log.write('fleet', sayLine('WARN', 'state-not-kept', { why }))
   }
 }
 
@@ -63,7 +67,13 @@ function tell(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegist
   if (told === before) return
   for (const [i, e] of registry.errors.entries()) {
     if (before.split('\n').includes(lines[i] ?? '')) continue
-    log.write('WARN', e.name ?? 'fleet', refusedLine(registry, e), { code: 'row-refused' })
+    const said = {
+      level: 'WARN',
+      code: 'row-refused',
+      text: refusal(e),
+      next: editCommand(registry),
+    } as const
+    log.write(e.name ?? 'fleet', said)
   }
   writeState(path, { told })
 }
@@ -79,13 +89,13 @@ function leaveReceipts(
   for (const { name, line, reason } of errors) {
     // Of two rows with one name, the accepted one keeps its receipt.
     if (name === undefined || accepted.has(name)) continue
-    const why = `row refused: line ${line}: ${reason}`
+    const why = refusal({ name, line, reason })
     writeReceipt(p, {
       version: 1,
       supervisor,
       node: name,
       verdict: { state: 'unknown', layer: 'registry', code: 'row-refused', reason: why, evidence: [] },
-      layers: [{ layer: 'registry', state: 'fail', note: why }],
+      layers: [{ layer: 'registry', state: 'fail', code: 'row-refused', note: why }],
       actions: [],
       at,
       durationMs: 0,

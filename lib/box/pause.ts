@@ -4,6 +4,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { holder } from '../lock.ts'
 import { makeLog } from '../log.ts'
 import type { Paths } from '../paths.ts'
+import { line, said } from '../report/line.ts'
 import { clean, seconds } from '../text.ts'
 import { DEFAULT_PAUSE_MS, parseDuration } from './duration.ts'
 import { makePause, removePause, whoAsks, writePause } from './intent-write.ts'
@@ -20,11 +21,10 @@ export function pauseNode(p: Paths, name: string, options: { for?: string; reaso
   writePause(p, pause)
   const until = wallIso(pause.untilWallMs)
   const why = pause.reason === '' ? '' : `: ${pause.reason}`
-  makeLog('box', p).write(
-    'INFO',
-    node.name,
-    `paused by ${pause.by} for ${seconds(forMs)} until ${until}${why}`,
-  )
+  makeLog('box', p).write(node.name, {
+    level: 'INFO',
+    ...said('paused', { by: pause.by, reason: `for ${seconds(forMs)} until ${until}${why}` }),
+  })
   process.stdout.write(
     `${node.name} paused for ${seconds(forMs)}, until ${until}; ends sooner: box node resume ${node.name}\n`,
   )
@@ -43,7 +43,7 @@ export function resumeNode(p: Paths, name: string): ExitCode {
   requireRoot(`box node resume ${name}`)
   if (node === undefined) return EXIT.USAGE
   const was = removePause(p, node.name, now(p))
-  if (was) makeLog('box', p).write('INFO', node.name, `resumed by ${whoAsks()}`)
+  if (was) makeLog('box', p).write(node.name, line('INFO', 'resumed', { by: whoAsks() }))
   process.stdout.write(was ? `${node.name} resumed\n` : `${node.name} was not paused\n`)
   return EXIT.OK
 }

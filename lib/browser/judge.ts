@@ -1,3 +1,4 @@
+import { HEALTHY, verdict } from '../report/verdict.ts'
 import type { LayerMark, Look, MarkState, Verdict } from '../types.ts'
 import type { BrowserJudgement, BrowserLook, CdpFinding, MainProcess, PageFinding } from './types.ts'
 
@@ -8,79 +9,63 @@ const NOT_CHECKED: Look<never> = { seen: false, why: 'not asked' }
 /**
  * Judges one look at the browser layers. Pure.
  *
- * The reason texts are a contract (people and monitors search for them): change none.
- *
  * @param look what was seen
  * @param asked the title a page must contain and the DevTools port
  */
 export function judgeBrowser(look: BrowserLook, asked: Asked): BrowserJudgement {
   if (!look.process.seen) {
-    return stop(unknown('process', 'process-unseen', `cannot see processes: ${look.process.why}`), [
-      mark('process', 'unknown', look.process.why),
-    ])
+    return stop(verdict('process-unseen', [], { why: look.process.why }), look.process.why, [])
   }
   const main = look.process.value
   if (main === undefined) {
     const evidence = look.elsewhere.map((e) => `pid ${e.pid} has the profile, in another namespace`)
-    return stop(unhealthy('process', 'no-process', 'no chromium process for profile', evidence), [
-      mark('process', 'fail', evidence[0] ?? 'none for the profile'),
-    ])
+    return stop(verdict('no-process', evidence), evidence[0] ?? 'none for the profile', [])
   }
   const process = mark('process', 'ok', describe(main))
   const cdp = judgeCdp(look.cdp ?? NOT_CHECKED, asked.port)
-  if (cdp.verdict) return { ...stop(cdp.verdict, [process, cdp.mark]), process: main }
+  if (cdp.verdict) return { ...stop(cdp.verdict, cdp.note, [process]), process: main }
+  const ok = mark('cdp', 'ok', cdp.note)
   const page = judgePage(look.page ?? NOT_CHECKED, asked.title)
-  const verdict = page.verdict ?? { state: 'healthy', code: 'ok', reason: '', evidence: [] }
-  return { verdict, marks: [process, cdp.mark, page.mark], process: main }
+  if (page.verdict) return { ...stop(page.verdict, page.note, [process, ok]), process: main }
+  return { verdict: HEALTHY, marks: [process, ok, mark('page', 'ok', page.note)], process: main }
 }
 
 interface LayerResult {
-  /** Absent when the layer is well. */
-  verdict?: Verdict
-  mark: LayerMark
+  /** Absent when the layer is healthy. */
+  readonly verdict?: Verdict
+  readonly note: string
 }
 
 function judgeCdp(cdp: Look<CdpFinding>, port: number): LayerResult {
-  if (!cdp.seen) {
-    const verdict = unknown('cdp', 'cdp-unseen', `cannot ask CDP on :${port}: ${cdp.why}`)
-    return { verdict, mark: mark('cdp', 'unknown', cdp.why) }
-  }
+  if (!cdp.seen) return { verdict: verdict('cdp-unseen', [], { port, why: cdp.why }), note: cdp.why }
   const found = cdp.value
-  if (found.state === 'ok') return { mark: mark('cdp', 'ok', found.browser) }
-  if (found.state === 'squatted') {
-    const reason = `port squatted: :${port} answers but is not this node's browser`
-    return {
-      verdict: unhealthy('cdp', 'port-squatted', reason, [found.detail]),
-      mark: mark('cdp', 'fail', `port squatted: ${found.detail}`),
-    }
-  }
-  return {
-    verdict: unhealthy('cdp', 'cdp-unreachable', `CDP unreachable on :${port}`, [found.detail]),
-    mark: mark('cdp', 'fail', found.detail),
-  }
+  if (found.state === 'ok') return { note: found.browser }
+  const { detail } = found
+  return found.state === 'squatted'
+    ? { verdict: verdict('port-squatted', [detail], { port }), note: `port squatted: ${detail}` }
+    : { verdict: verdict('cdp-unreachable', [detail], { port }), note: detail }
 }
+
+const PAGE_CODES = { missing: 'page-missing', 'no-pages': 'no-pages', 'error-page': 'error-page' } as const
 
 function judgePage(page: Look<PageFinding>, title: string): LayerResult {
-  if (!page.seen) {
-    const verdict = unknown('page', 'page-unseen', `cannot read the target list: ${page.why}`)
-    return { verdict, mark: mark('page', 'unknown', page.why) }
-  }
+  if (!page.seen) return { verdict: verdict('page-unseen', [], { why: page.why }), note: page.why }
   const found = page.value
-  if (found.state === 'ok') return { mark: mark('page', 'ok', JSON.stringify(found.title)) }
-  if (found.state === 'doubtful') {
-    const reason = `the page may be the browser's error page: ${found.detail}`
-    return { verdict: unknown('page', 'page-doubtful', reason), mark: mark('page', 'unknown', found.detail) }
-  }
-  const code = { missing: 'page-missing', 'no-pages': 'no-pages', 'error-page': 'error-page' }[found.state]
-  return {
-    verdict: unhealthy('page', code, `chat page "${title}" missing from target list`, [found.detail]),
-    mark: mark('page', 'fail', found.detail),
-  }
+  if (found.state === 'ok') return { note: JSON.stringify(found.title) }
+  const { detail } = found
+  if (found.state === 'doubtful')
+    return { verdict: verdict('page-doubtful', [], { why: detail }), note: detail }
+  return { verdict: verdict(PAGE_CODES[found.state], [detail], { title }), note: detail }
 }
 
-function stop(verdict: Verdict, seen: readonly LayerMark[]): BrowserJudgement {
-  const rest = (['process', 'cdp', 'page'] as const).slice(seen.length)
-  return { verdict, marks: [...seen, ...rest.map((layer) => mark(layer, 'not-checked'))] }
+/** The layer of the verdict is the last that was looked at. */
+function stop(found: Verdict, note: string, well: readonly LayerMark[]): BrowserJudgement {
+  const rest = (['process', 'cdp', 'page'] as const).slice(well.length)
+  const state = found.state === 'unhealthy' ? 'fail' : 'unknown'
+  const marks = rest.map((layer, i) =>
+    i === 0 ? { ...mark(layer, state, note), code: found.code } : mark(layer, 'not-checked'),
+  )
+  return { verdict: found, marks: [...well, ...marks] }
 }
 
 function describe(p: MainProcess): string {
@@ -90,12 +75,4 @@ function describe(p: MainProcess): string {
 
 function mark(layer: LayerMark['layer'], state: MarkState, note?: string): LayerMark {
   return note === undefined ? { layer, state } : { layer, state, note }
-}
-
-function unhealthy(layer: LayerMark['layer'], code: string, reason: string, evidence: string[]): Verdict {
-  return { state: 'unhealthy', layer, code, reason, evidence: evidence.filter((e) => e !== '') }
-}
-
-function unknown(layer: LayerMark['layer'], code: string, reason: string): Verdict {
-  return { state: 'unknown', layer, code, reason, evidence: [] }
 }

@@ -1,7 +1,8 @@
 import type { FetchResult } from '../curl.ts'
+import { text, type Values } from '../report/codes.ts'
 import type { WgDump, WgPeer } from '../tunnel/wg-dump.ts'
 import { answered, diedResolving } from './probes.ts'
-import type { EgressCode, EgressFacts, EgressVerdict } from './types.ts'
+import type { EgressFacts, EgressFault, EgressVerdict } from './types.ts'
 
 /** A handshake this far ahead of the clock means that the clock went back; less is jitter and slewing. */
 const CLOCK_SLACK_MS = 5_000
@@ -22,31 +23,32 @@ export function judgeEgress(facts: EgressFacts): EgressVerdict {
   if (probes.some(answered)) return passing(probes)
 
   const evidence = [...probes.map(describeProbe), ...describeRest(facts)]
-  const down = (code: EgressCode, what: string, repair = true): EgressVerdict => ({
+  const down: Down = (code, repair, ...values) => ({
     state: 'unhealthy',
     code,
-    reason: `egress down: ${what}`,
+    reason: text(code, ...values),
     evidence,
     repair,
   })
   if (facts.confProblem !== undefined) {
-    return down('egress-config', `configuration refused: ${facts.confProblem}`, false)
+    return down('egress-config', false, { why: facts.confProblem })
   }
   const unit = facts.unit?.seen ? facts.unit.value : undefined
   const unitDown = unit !== undefined && unit.active !== 'active' && unit.active !== 'reloading'
-  const unitText = unitDown ? `netvm-tunnel@${facts.node} is ${unit.active}${tail(unit.detail)}` : ''
+  const unitName = `netvm-tunnel@${facts.node}`
+  const unitState = unitDown ? `${unit.active}${tail(unit.detail)}` : ''
   const dump = facts.dump?.seen ? facts.dump.value : undefined
   if (facts.dump?.seen && dump === undefined) {
     const unresolved = facts.endpoints?.seen === false && unitDown ? `, ${facts.endpoints.why}` : ''
-    const suffix = unitDown ? `, ${unitText}${unresolved}` : ''
-    return down('egress-interface-missing', `interface ${facts.wg} missing${suffix}`)
+    const more = unitDown ? `, ${unitName} is ${unitState}${unresolved}` : ''
+    return down('egress-interface-missing', true, { wg: facts.wg, more })
   }
-  if (unitDown) return down('egress-unit-inactive', unitText)
-  if (dump === undefined) return down('egress-no-answer', 'no probe answered')
+  if (unitDown) return down('egress-unit-inactive', true, { unit: unitName, state: unitState })
+  if (dump === undefined) return down('egress-no-answer', true)
   return judgePeers(facts, probes, dump, down)
 }
 
-type Down = (code: EgressCode, what: string, repair?: boolean) => EgressVerdict
+type Down = <C extends EgressFault>(code: C, repair: boolean, ...values: Values<C>) => EgressVerdict
 
 function judgePeers(
   facts: EgressFacts,
@@ -55,7 +57,7 @@ function judgePeers(
   down: Down,
 ): EgressVerdict {
   const peer = latest(dump.peers)
-  if (peer === undefined) return down('egress-no-peers', `interface ${facts.wg} has no peers`)
+  if (peer === undefined) return down('egress-no-peers', true, { wg: facts.wg })
 
   // What an earlier run kept counts only while this interface has none of its own: a peer that answered a
   // present handshake is not one that refuses them.
@@ -64,20 +66,19 @@ function judgePeers(
   if (ahead > CLOCK_SLACK_MS) {
     // A peer refuses every handshake stamped earlier than one it has seen, so a restart cannot help:
     // it would be repeated each run until the clock has caught up.
-    const s = Math.round(ahead / 1000)
-    return down('egress-clock', `clock went back, last handshake is ${s} s in the future`, false)
+    return down('egress-clock', false, { seconds: Math.round(ahead / 1000) })
   }
 
-  const moved = endpointMoved(facts, dump.peers) ? ', endpoint moved' : ''
-  if (peer.latestHandshakeMs === 0) return down('egress-no-handshake', `no handshake ever${moved}`)
-  const age = `handshake ${ageSeconds(facts, peer)} s ago`
-  if (moved !== '') return down('egress-endpoint-moved', `${age}${moved}`)
-  const alive = facts.rxGrew === true || facts.afterRestart === true
-  if (!alive) return down('egress-peer-silent', `${age}, peer silent`)
-  if (probes.every(diedResolving)) {
-    return down('egress-dns', `${age}, names do not resolve through the tunnel`)
+  const isMoved = endpointMoved(facts, dump.peers)
+  if (peer.latestHandshakeMs === 0) {
+    return down('egress-no-handshake', true, { moved: isMoved ? ', endpoint moved' : '' })
   }
-  return down('egress-no-answer', `${age}, nothing answers behind the peer`)
+  const age = ageSeconds(facts, peer)
+  if (isMoved) return down('egress-endpoint-moved', true, { age })
+  const alive = facts.rxGrew === true || facts.afterRestart === true
+  if (!alive) return down('egress-peer-silent', true, { age })
+  if (probes.every(diedResolving)) return down('egress-dns', true, { age })
+  return down('egress-behind-peer', true, { age })
 }
 
 function passing(probes: readonly FetchResult[]): EgressVerdict {
@@ -95,8 +96,8 @@ function passing(probes: readonly FetchResult[]): EgressVerdict {
 function blind(why: string): EgressVerdict {
   return {
     state: 'unknown',
-    code: 'probe-blind',
-    reason: `egress unknown: ${why}`,
+    code: 'egress-unseen',
+    reason: text('egress-unseen', { why }),
     evidence: [why],
     repair: false,
   }

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { text } from '../report/codes.ts'
 import { type JobResult, restart } from '../systemd.ts'
 import { clean, seconds } from '../text.ts'
 import { lastHandshakeOf } from '../tunnel/device.ts'
@@ -31,7 +32,7 @@ export async function repairTunnel(ctx: EgressContext, node: Node): Promise<Tunn
   ]
   return {
     ok,
-    text: ok ? `tunnel restart OK after ${seconds(durationMs)}` : 'tunnel restart FAILED',
+    text: ok ? text('tunnel-restart-ok', { took: seconds(durationMs) }) : text('tunnel-restart-failed'),
     verdict,
     evidence,
     startedWallMs,

@@ -37,10 +37,8 @@ export interface EgressFacts {
   readonly keptHandshakeMs?: number
 }
 
-export type EgressCode =
-  | 'ok'
-  | 'not-configured'
-  | 'probe-blind'
+/** The faults of this layer, codes of `report/codes.ts`. */
+export type EgressFault =
   | 'egress-config'
   | 'egress-interface-missing'
   | 'egress-unit-inactive'
@@ -50,12 +48,15 @@ export type EgressCode =
   | 'egress-endpoint-moved'
   | 'egress-peer-silent'
   | 'egress-dns'
+  | 'egress-behind-peer'
   | 'egress-no-answer'
+
+export type EgressCode = 'ok' | 'not-configured' | 'egress-unseen' | EgressFault
 
 export interface EgressVerdict {
   readonly state: VerdictState | 'not-configured'
   readonly code: EgressCode
-  /** Begins with `egress down: ` when unhealthy; empty when healthy. */
+  /** The text of the code; empty when healthy. */
   readonly reason: string
   readonly evidence: readonly string[]
   /**

@@ -1,4 +1,5 @@
 import { type PageContext, page, pageRecovered } from '../page.ts'
+import { said } from '../report/line.ts'
 import type { UplinkAnswer } from './types.ts'
 
 /**
@@ -6,12 +7,11 @@ import type { UplinkAnswer } from './types.ts'
  * own lock and record see to that).
  */
 export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
-  page(
-    ctx,
-    'uplink-fault',
-    'fleet',
-    `${answer.reason}: ${answer.evidence.join(', ')}; next: box fleet status`,
-  )
+  page(ctx, 'uplink-fault', 'fleet', {
+    code: 'uplink-down',
+    text: `${answer.reason}: ${answer.evidence.join(', ')}`,
+    next: 'box fleet status',
+  })
 }
 
 /**
@@ -19,5 +19,5 @@ export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
  * starts the recovery's holding time anew, so the recovery is told only once all of them have been quiet.
  */
 export function uplinkPasses(ctx: PageContext): void {
-  pageRecovered(ctx, 'uplink-fault', 'fleet', 'egress passes again')
+  pageRecovered(ctx, 'uplink-fault', 'fleet', said('uplink-recovered'))
 }

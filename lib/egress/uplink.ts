@@ -1,5 +1,6 @@
 import { mapBounded } from '../bounded.ts'
 import { fetchInNetns } from '../curl.ts'
+import { text } from '../report/codes.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
 import type { Node } from '../types.ts'
 import { answered, egressRequests } from './probes.ts'
@@ -29,7 +30,7 @@ export function decideUplink(facts: UplinkFacts): UplinkAnswer {
   const names = facts.others.filter((other) => other.egress === 'fail').map((other) => other.node)
   return {
     down,
-    reason: down ? 'uplink down' : '',
+    reason: down ? text('uplink-down') : '',
     evidence: [
       `egress fails on ${failing} of ${answers.length} active nodes${names.length > 0 ? ` (also ${names.join(' ')})` : ''}`,
       `the host's own probe: ${facts.host}`,

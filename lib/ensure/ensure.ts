@@ -43,8 +43,12 @@ const SETTINGS = ['unit-file-missing', 'needs-reload', 'settings-missing', 'sett
 
 /** One line of a finding that nobody mended: what is wrong, and the command for a person. */
 export function findingLine(f: Finding): string {
-  const next = f.next ?? (f.actions.length > 0 ? `ensure-node-supervision ${allOr(f.scope)}` : undefined)
+  const next = nextOf(f)
   return `${f.scope}: ${f.says}${next === undefined ? '' : `; next: ${next}`}`
+}
+
+function nextOf(f: Finding): string | undefined {
+  return f.next ?? (f.actions.length > 0 ? `ensure-node-supervision ${allOr(f.scope)}` : undefined)
 }
 
 /** What stayed after it was acted on: doing so again would change as little. */
@@ -147,14 +151,17 @@ function recordHook(ctx: EnsureContext, nodes: readonly string[], by: string): v
 async function pages(ctx: EnsureContext, findings: readonly Finding[]): Promise<void> {
   const loud = findings.filter((f) => f.page)
   if (loud.length === 0) return
-  const [{ makeLog }, { page }] = await Promise.all([import('../log.ts'), import('../page.ts')])
+  const [{ makeLog }, { page }, { said }] = await Promise.all([
+    import('../log.ts'),
+    import('../page.ts'),
+    import('../report/line.ts'),
+  ])
   const log = makeLog('ensure-node-supervision', ctx.p)
   for (const f of loud) {
-    await page(
-      { p: ctx.p, config: ctx.config, now: now(ctx.p), log },
-      'config-fault',
-      f.scope,
-      findingLine(f),
-    )
+    const next = nextOf(f)
+    await page({ p: ctx.p, config: ctx.config, now: now(ctx.p), log }, 'config-fault', f.scope, {
+      ...said('supervision-drift', { what: `${f.scope}: ${f.says}` }),
+      ...(next === undefined ? {} : { next }),
+    })
   }
 }

@@ -231,6 +231,8 @@ export const CODES = {
   'api-unreachable': fault('api', 'api unreachable: {why}', API),
   'renderer-silent': fault('api', 'renderer not responding', API),
   'api-unseen': unknown(undefined, '{why}', UNKNOWN),
+  'check-interrupted': unknown(undefined, '{why}', UNKNOWN),
+  'browser-not-back': unknown('process', '{why}', FUTILE),
   'no-slot': unknown('cdp', '{why}', '`QueueTimeout` (exit 75)'),
   'api-restart-ok': repair(
     'api',
@@ -260,7 +262,7 @@ export const CODES = {
   'run-failed': unknown(undefined, '{why}', UNKNOWN),
   locked: unknown(undefined, '{why}', 'Exit 75: another run holds the lock'),
   'out-of-time': guard(undefined, '{why}', '`skip kill: launched <n>s ago`'),
-  'state-corrupt': notice(undefined, 'state file was corrupt ({why}), kept as {kept}{then}', CORRUPT),
+  'state-corrupt': notice(undefined, 'state file was corrupt ({why}), kept as {kept}{more}', CORRUPT),
   'state-not-kept': notice(undefined, '{why}', DISK),
   'last-run-failed': fault(undefined, 'the last run found a fault and did not say where', UNKNOWN),
 } as const satisfies Readonly<Record<string, Entry>>

@@ -13,9 +13,14 @@ export interface Line {
   readonly next?: string
 }
 
+/** A code with its text. */
+export function said<C extends Code>(code: C, ...values: Values<C>): Pick<Line, 'code' | 'text'> {
+  return { code, text: textOf(code, ...values) }
+}
+
 /** A line whose text is its code's and no more. */
 export function line<C extends Code>(level: LogLevel, code: C, ...values: Values<C>): Line {
-  return { level, code, text: textOf(code, ...values) }
+  return { level, ...said(code, ...values) }
 }
 
 /** A line for people is short; a longer one hides its own point. Code points of the text. */
@@ -32,9 +37,9 @@ export function formatLine({
   cause,
   next,
 }: Pick<Line, 'text' | 'code' | 'cause' | 'next'>): string {
-  const said = clean(text, MAX_TEXT).replaceAll('{', '(').replaceAll('}', ')')
+  const words = clean(text, MAX_TEXT).replaceAll('{', '(').replaceAll('}', ')')
   const because = entryOf(cause) === undefined || cause === code ? '' : ` {${cause}}`
-  return `${said}${because} {${code}}${next === undefined ? '' : `; next: ${clean(next, MAX_NEXT)}`}`
+  return `${words}${because} {${code}}${next === undefined ? '' : `; next: ${clean(next, MAX_NEXT)}`}`
 }
 
 export interface ParsedLine {

@@ -171,7 +171,7 @@ describe('box node', () => {
     assert.equal(status.status, 0)
     assert.match(
       readFileSync(`${root.dir}/var/log/netvm/box.log`, 'utf8'),
-      /INFO \[muse\] paused by alice for 2h/,
+      /INFO \[muse\] paused by alice: for 2h/,
     )
     assert.match(root.run('box', 'node', 'resume', 'muse').stdout, /^muse resumed/)
     assert.match(root.run('box', 'fleet', 'status', 'muse').stdout, /^muse {2}ACTIVE \[\*\]/m)

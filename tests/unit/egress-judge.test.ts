@@ -145,7 +145,7 @@ const DOWN: readonly [
   [
     'the peer is there, nothing behind it',
     { rxGrew: true },
-    'egress-no-answer',
+    'egress-behind-peer',
     'handshake 40 s ago, nothing answers behind the peer',
     true,
   ],

@@ -42,14 +42,23 @@ const full = (p: Paths) => {
 
 test('a line goes to the file and to the journal, and nowhere else', (t) => {
   const p = tempPaths(t)
-  const r = write(t, p, [['FAIL', 'muse', 'api timeout', { code: 'api-timeout' }]], 'works')
-  assert.match(file(p), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z FAIL \[muse\] api timeout\n$/)
+  const r = write(
+    t,
+    p,
+    [['muse', { level: 'FAIL', code: 'api-timeout', text: 'api timeout', next: 'true' }]],
+    'works',
+  )
+  assert.match(
+    file(p),
+    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z FAIL \[muse\] api timeout \{api-timeout\}; next: true\n$/,
+  )
   assert.deepEqual([r.stdout, r.stderr], ['', ''])
   for (const field of [
-    'MESSAGE=FAIL [muse] api timeout',
+    'MESSAGE=FAIL [muse] api timeout {api-timeout}; next: true',
     'PRIORITY=3',
     'NETVM_NODE=muse',
     'NETVM_CODE=api-timeout',
+    'NETVM_LAYER=api',
   ]) {
     assert.ok(r.entries.split('\n').includes(field), field)
   }
@@ -62,34 +71,43 @@ test('lines are appended, one each, whatever the text holds', (t) => {
     t,
     p,
     [
-      ['INFO', 'muse', text],
-      ['WARN', 'fleet', 'second', { x: 'y\nPRIORITY=0' }],
+      ['muse', { level: 'INFO', code: 'released', text }],
+      ['fleet', { level: 'WARN', code: 'state-not-kept', text: 'second' }, { x: 'y\nPRIORITY=0' }],
     ],
     'works',
   )
   assert.equal(file(p).split('\n').length, 3)
-  assert.match(file(p), /INFO \[muse\] a PRIORITY=0 b\n.* WARN \[fleet\] second\n$/)
+  assert.match(
+    file(p),
+    /INFO \[muse\] a PRIORITY=0 b \{released\}\n.* WARN \[fleet\] second \{state-not-kept\}\n$/,
+  )
   assert.equal(r.entries.split('\n').includes('PRIORITY=0'), false, 'no field can be forged by a text')
 })
 
 test('the log’s file system is full: the journal has the line, and says so', (t) => {
   const p = tempPaths(t)
   full(p)
-  const r = write(t, p, [['FAIL', 'muse', 'relaunch FAILED']], 'works')
-  assert.match(r.entries, /^MESSAGE=FAIL \[muse\] relaunch FAILED \(not in .*agent-health\.log: ENOSPC\)$/m)
+  const r = write(t, p, [['muse', { level: 'FAIL', code: 'relaunch-failed', text: 'x' }]], 'works')
+  assert.match(
+    r.entries,
+    /^MESSAGE=FAIL \[muse\] x \{relaunch-failed\} \(not in .*agent-health\.log: ENOSPC\)$/m,
+  )
   assert.equal(r.stderr, '')
 })
 
 for (const journal of ['fails', 'missing'] as const) {
   test(`the journal ${journal}: the line is on stderr with its priority, file full or not`, (t) => {
     const p = tempPaths(t)
-    assert.equal(write(t, p, [['PAGE', 'muse', 'x']], journal).stderr, '<2>PAGE [muse] x\n')
-    assert.match(file(p), / PAGE \[muse\] x\n$/)
+    assert.equal(
+      write(t, p, [['muse', { level: 'PAGE', code: 'held-down', text: 'x' }]], journal).stderr,
+      '<2>PAGE [muse] x {held-down}\n',
+    )
+    assert.match(file(p), / PAGE \[muse\] x \{held-down\}\n$/)
     const q = tempPaths(t)
     full(q)
     assert.match(
-      write(t, q, [['WARN', 'muse', 'y']], journal).stderr,
-      /^<4>WARN \[muse\] y \(not in .*: ENOSPC\)\n$/,
+      write(t, q, [['muse', { level: 'WARN', code: 'fresh', text: 'y' }]], journal).stderr,
+      /^<4>WARN \[muse\] y \{fresh\} \(not in .*: ENOSPC\)\n$/,
     )
   })
 }
@@ -137,7 +155,12 @@ test('the unit is read from the cgroup, hybrid and unified', (t) => {
     const proc = tempDir(t)
     mkdirSync(`${proc}/self`)
     writeFileSync(`${proc}/self/cgroup`, cgroup)
-    const { entries } = write(t, tempPaths(t, { proc }), [['INFO', 'muse', 'x']], 'works')
+    const { entries } = write(
+      t,
+      tempPaths(t, { proc }),
+      [['muse', { level: 'INFO', code: 'released', text: 'x' }]],
+      'works',
+    )
     assert.equal(/^OBJECT_SYSTEMD_UNIT=(.*)$/m.exec(entries)?.[1], unit)
   }
 })

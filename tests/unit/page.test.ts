@@ -10,6 +10,7 @@ import type { Log } from '../../lib/log.ts'
 import {
   decidePage,
   type PageContext,
+  type Paged,
   type PageMemory,
   page,
   pageKey,
@@ -17,6 +18,7 @@ import {
   RECOVERY_PART,
 } from '../../lib/page.ts'
 import { pagePath } from '../../lib/paths.ts'
+import { formatLine, said } from '../../lib/report/line.ts'
 import type { Now } from '../../lib/types.ts'
 import { tempPaths } from '../kit/temp.ts'
 
@@ -138,10 +140,15 @@ test('decidePage: any 20 flips faster than the hold: exactly one page and one re
   )
 })
 
+const DOWN: Paged = { code: 'held-down', text: 'down', next: 'true' }
+const OVER: Paged = { code: 'browser-recovered', text: 'healthy' }
+
 function context(t: TestContext): { ctx: PageContext; lines: string[] } {
   const lines: string[] = []
   const log: Log = {
-    write: (level, node, text, f) => lines.push(`${level} [${node}] ${text} (${f?.code}/${f?.page})`),
+    write: (node, line, f) => {
+      lines.push(`${line.level} [${node}] ${formatLine(line)} (${f?.kind}/${f?.page})`)
+    },
   }
   const p = tempPaths(t)
   return { ctx: { p, config: { pageRepeatMs: REPEAT_MS }, now: at(0), log }, lines }
@@ -149,19 +156,19 @@ function context(t: TestContext): { ctx: PageContext; lines: string[] } {
 
 test('page and pageRecovered: the lines, and a memory on disk between runs', (t) => {
   const { ctx, lines } = context(t)
-  assert.equal(pageRecovered(ctx, 'browser-fault', 'muse', 'healthy'), undefined)
-  assert.equal(page(ctx, 'browser-fault', 'muse', 'HELD DOWN'), 'page')
-  assert.equal(page({ ...ctx, now: at(2) }, 'browser-fault', 'muse', 'HELD DOWN'), undefined)
-  assert.equal(page({ ...ctx, now: at(2) }, 'browser-fault', 'pip', 'HELD DOWN'), 'page')
-  assert.equal(page({ ...ctx, now: at(240) }, 'browser-fault', 'muse', 'HELD DOWN'), 'repeat')
-  assert.equal(pageRecovered({ ...ctx, now: at(250) }, 'browser-fault', 'muse', 'healthy'), undefined)
-  assert.equal(pageRecovered({ ...ctx, now: at(260) }, 'browser-fault', 'muse', 'healthy'), 'recovery')
-  assert.equal(pageRecovered({ ...ctx, now: at(270) }, 'browser-fault', 'muse', 'healthy'), undefined)
+  assert.equal(pageRecovered(ctx, 'browser-fault', 'muse', OVER), undefined)
+  assert.equal(page(ctx, 'browser-fault', 'muse', DOWN), 'page')
+  assert.equal(page({ ...ctx, now: at(2) }, 'browser-fault', 'muse', DOWN), undefined)
+  assert.equal(page({ ...ctx, now: at(2) }, 'browser-fault', 'pip', DOWN), 'page')
+  assert.equal(page({ ...ctx, now: at(240) }, 'browser-fault', 'muse', DOWN), 'repeat')
+  assert.equal(pageRecovered({ ...ctx, now: at(250) }, 'browser-fault', 'muse', OVER), undefined)
+  assert.equal(pageRecovered({ ...ctx, now: at(260) }, 'browser-fault', 'muse', OVER), 'recovery')
+  assert.equal(pageRecovered({ ...ctx, now: at(270) }, 'browser-fault', 'muse', OVER), undefined)
   assert.deepEqual(lines, [
-    'PAGE [muse] browser-fault: HELD DOWN (browser-fault/page)',
-    'PAGE [pip] browser-fault: HELD DOWN (browser-fault/page)',
-    'PAGE [muse] browser-fault: HELD DOWN (since 2001-09-09T01:46:40.000Z, 4h) (browser-fault/repeat)',
-    'PAGE [muse] browser-fault recovered: healthy (lasted 4h 20m) (browser-fault/recovery)',
+    'PAGE [muse] browser-fault: down {held-down}; next: true (browser-fault/page)',
+    'PAGE [pip] browser-fault: down {held-down}; next: true (browser-fault/page)',
+    'PAGE [muse] browser-fault: down (since 2001-09-09T01:46:40.000Z, 4h) {held-down}; next: true (browser-fault/repeat)',
+    'PAGE [muse] browser-fault recovered: healthy (lasted 4h 20m) {browser-recovered} (browser-fault/recovery)',
   ])
 })
 
@@ -170,15 +177,15 @@ test('a corrupt page record pages again rather than forget the fault', (t) => {
   const path = pagePath(ctx.p, pageKey('tunnel-fault', 'muse'))
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, '')
-  assert.equal(page(ctx, 'tunnel-fault', 'muse', 'egress down'), 'page')
+  assert.equal(page(ctx, 'tunnel-fault', 'muse', said('egress-no-answer')), 'page')
   assert.equal(lines.length, 1)
 })
 
 test('without a place for its memory it still pages', (t) => {
   const { ctx, lines } = context(t)
   const p = { ...ctx.p, state: '/dev/null/nowhere', locks: '/dev/null/nowhere' }
-  assert.equal(page({ ...ctx, p }, 'netns-fault', 'muse', 'netns warp-muse missing'), 'page')
-  assert.deepEqual(lines, ['PAGE [muse] netns-fault: netns warp-muse missing (netns-fault/page)'])
+  assert.equal(page({ ...ctx, p }, 'browser-fault', 'muse', DOWN), 'page')
+  assert.deepEqual(lines, ['PAGE [muse] browser-fault: down {held-down}; next: true (browser-fault/page)'])
 })
 
 test('the uplink is one page for the fleet', () => {
@@ -201,11 +208,11 @@ test('a configuration fault pages once per text, and other errors do not', (t) =
   assert.equal(pageConfigWell({ ...ctx, now: later }), 'recovery')
   assert.equal(
     lines[0],
-    'PAGE [fleet] config-fault: netvm.env: line 1: x; next: editor netvm.env (config-fault/page)',
+    'PAGE [fleet] config-fault: netvm.env: line 1: x {config-refused}; next: editor netvm.env (config-fault/page)',
   )
-  assert.equal(lines[1], 'PAGE [fleet] config-fault: netvm.env: line 2: y (config-fault/page)')
-  assert.match(
-    lines[2] ?? '',
-    /^PAGE \[fleet\] config-fault recovered: configuration and registry can be read again/,
+  assert.equal(
+    lines[1],
+    'PAGE [fleet] config-fault: netvm.env: line 2: y {config-refused} (config-fault/page)',
   )
+  assert.match(lines[2] ?? '', /^PAGE \[fleet\] config-fault recovered: .* \{config-recovered\} /)
 })

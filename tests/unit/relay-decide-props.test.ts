@@ -65,7 +65,7 @@ const arbObservation: fc.Arbitrary<RelayObservation> = fc
       veth: arbLook(fc.oneof(arbGood, arbLink)),
       answer: fc.constantFrom(timeout, refused, well),
       close: arbClose,
-      paused: fc.constant('why'),
+      paused: fc.constant({ by: 'ann', reason: 'why' }),
     },
     { requiredKeys: ['node', 'veth', 'answer'] },
   )

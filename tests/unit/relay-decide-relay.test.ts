@@ -90,7 +90,7 @@ const rows: readonly Row[] = [
     name: 'foreign listener that nobody can see into is left alone',
     o: look({ close: close({ listeners: seen([listener({ owners: [] }), chromium]) }) }),
     state: 'unhealthy',
-    code: 'foreign-listener',
+    code: 'foreign-kept',
     reason: /cannot be seen/,
     actions: [],
     level: 'FAIL',
@@ -100,7 +100,7 @@ const rows: readonly Row[] = [
     name: "a browser that listens on the relay's address is never ended here",
     o: look({ close: close({ listeners: seen([listener({ owners: [owner({ browser: true })] })]) }) }),
     state: 'unhealthy',
-    code: 'foreign-listener',
+    code: 'foreign-kept',
     reason: /not ours to end/,
     actions: [],
     page: true,
@@ -142,7 +142,7 @@ const rows: readonly Row[] = [
     name: 'the loaded unit has another address: a restart would not help',
     o: look({ answer: refused, close: close({ units: seen(units({ listen: ['10.201.87.2:9410'] })) }) }),
     state: 'unhealthy',
-    code: 'relay-wrong-address',
+    code: 'relay-unit-address',
     reason: /^cdp-relay@muse\.socket listens on 10\.201\.87\.2:9410 instead of 10\.201\.35\.2:9410$/,
     actions: [],
     level: 'FAIL',
@@ -214,8 +214,9 @@ for (const row of rows) {
     if (d.level !== undefined) assert.ok(d.next, 'a line that tells of a fault names the next command')
   })
   test(`decide, paused: ${row.name}`, () => {
-    const d = decide({ ...row.o, paused: 'maintenance' }, NO_MEMORY, now, policy)
+    const d = decide({ ...row.o, paused: { by: 'ann', reason: 'maintenance' } }, NO_MEMORY, now, policy)
     assert.deepEqual([d.verdict.state, d.actions.length, d.page, d.level], [row.state, 0, false, undefined])
-    assert.match(d.heldBack ?? '', /paused: maintenance/)
+    assert.equal(d.guard?.code, 'paused')
+    assert.match(d.guard?.text ?? '', /ann.*maintenance/)
   })
 }

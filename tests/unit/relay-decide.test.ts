@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { text } from '../../lib/report/codes.ts'
 import { decide, waitMs } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
 import {
   afterRestart,
@@ -122,7 +123,7 @@ const rows: readonly Row[] = [
       close: close({ inner: seen({ browser: 'refused', detail: 'refused' }) }),
     }),
     state: 'unhealthy',
-    code: 'browser-down',
+    code: 'browser-refused',
     reason: /^browser down behind a working relay$/,
     actions: [],
     level: 'WARN',
@@ -167,9 +168,10 @@ for (const row of rows) {
     if (d.level !== undefined) assert.ok(d.next, 'a line that tells of a fault names the next command')
   })
   test(`decide, paused: ${row.name}`, () => {
-    const d = decide({ ...row.o, paused: 'maintenance' }, NO_MEMORY, now, policy)
+    const d = decide({ ...row.o, paused: { by: 'ann', reason: 'maintenance' } }, NO_MEMORY, now, policy)
     assert.deepEqual([d.verdict.state, d.actions.length, d.page, d.level], [row.state, 0, false, undefined])
-    assert.match(d.heldBack ?? '', /paused: maintenance/)
+    assert.equal(d.guard?.code, 'paused')
+    assert.match(d.guard?.text ?? '', /ann.*maintenance/)
   })
 }
 for (const [name, o] of blinds) {
@@ -189,7 +191,7 @@ test('back-off doubles from the base, ends at the maximum and a new boot forgets
   assert.deepEqual(waits, [120, 240, 480, 960, 1800, 1800, 1800])
   const held = decide(look(), memory, { ...now, bootMs: now.bootMs + 1_799_001 }, policy)
   assert.deepEqual([kinds(held), held.level], [[], 'FAIL'])
-  assert.match(held.heldBack ?? '', /^7 restarts did not last, next attempt in 1s$/)
+  assert.equal(held.guard?.text, text('relay-backoff', { restarts: '7 restarts', wait: '1s' }))
   assert.deepEqual(kinds(decide(look(), memory, { ...now, bootMs: now.bootMs + 1_800_000 }, policy)), restart)
   assert.deepEqual(kinds(decide(look(), memory, { ...now, bootId: 'boot-b', bootMs: 5 }, policy)), restart)
 })

@@ -2,6 +2,7 @@ import { pageVerdict, parseTargets, rewriteAuthority, type Target } from '../../
 import { type EvalResult, evaluate } from '../../cdp-socket.ts'
 import type { Config } from '../../config.ts'
 import { fetchInNetns } from '../../curl.ts'
+import { type Code, text } from '../../report/codes.ts'
 import { clean } from '../../text.ts'
 import type { Node } from '../../types.ts'
 import {
@@ -43,7 +44,7 @@ export async function checkApi(node: Node, config: Asked): Promise<Finding> {
   return checkOnce(node, config)
 }
 
-const INTERRUPTED = 'check-interrupted'
+const INTERRUPTED = 'check-interrupted' satisfies Code
 
 async function checkOnce(node: Node, config: Asked): Promise<Finding> {
   const page = await findPage(node, config.probeDeadlineMs)
@@ -54,7 +55,7 @@ async function checkOnce(node: Node, config: Asked): Promise<Finding> {
   if (alive.kind !== 'value') return interrupted(alive)
   // Listed under the URL and the host name that were asked for (see mayBeErrorPage); it answers, and is not the page.
   if (String(alive.value).startsWith('chrome-error:'))
-    return unknown('page-missing', 'the page shows the browser’s error page', 'page')
+    return unknown('api-unseen', "the page shows the browser's error page", 'page')
   if (node.apiCheck === '') return ok('the page answers')
   const expression = fetchExpression(node.apiCheck, config.apiDeadlineMs)
   const answer = await ask(expression, config.apiDeadlineMs + ANSWER_SLACK_MS)
@@ -62,7 +63,7 @@ async function checkOnce(node: Node, config: Asked): Promise<Finding> {
     const parsed = parsePageAnswer(answer.value)
     return parsed
       ? judgeAnswer(parsed)
-      : unknown('odd-answer', 'the page gave an answer that is none', 'page')
+      : unknown('api-unseen', 'the page gave an answer that is none', 'page')
   }
   if (answer.kind !== 'timeout') return interrupted(answer)
   // Silence is the API's, unless the page has stopped meanwhile.
@@ -76,23 +77,23 @@ async function findPage(node: Node, deadlineMs: number): Promise<Finding | { rea
   const asked = await fetchInNetns(undefined, [
     { url: `http://${where}/json/list`, deadlineMs, wantBody: true },
   ])
-  if (!asked.seen) return unknown('cannot-ask', `cannot ask ${where}: ${asked.why}`, 'relay')
+  if (!asked.seen) return unknown('api-unseen', `cannot ask ${where}: ${asked.why}`, 'relay')
   const got = asked.value[0]
   if (got?.exitCode !== 0) {
     const why = got?.error ?? 'not asked'
-    return unknown('cdp-unreachable', `CDP unreachable over the relay ${where}: ${why}`, 'relay')
+    return unknown('api-unseen', `CDP unreachable over the relay ${where}: ${why}`, 'relay')
   }
   const targets = got.httpCode === 200 ? parseTargets(got.body) : undefined
-  if (!targets) return unknown('cdp-odd', `${where} answers HTTP ${got.httpCode}, no target list`, 'cdp')
+  if (!targets) return unknown('api-unseen', `${where} answers HTTP ${got.httpCode}, no target list`, 'cdp')
   const verdict = pageVerdict(targets, node.chatTitle)
   if (verdict.kind !== 'ok') {
-    return unknown('page-missing', `chat page "${node.chatTitle}" missing from target list`, 'page')
+    return unknown('api-unseen', text('page-missing', { title: node.chatTitle }), 'page')
   }
   return socketOf(verdict.page, node)
 }
 
 function socketOf(page: Target, node: Node): Finding | { readonly wsUrl: string } {
-  if (page.wsUrl === undefined) return unknown('page-taken', 'the chat page offers no socket', 'page')
+  if (page.wsUrl === undefined) return unknown('api-unseen', 'the chat page offers no socket', 'page')
   return { wsUrl: rewriteAuthority(page.wsUrl, node.peer, node.cdpPort) }
 }
 
@@ -101,10 +102,10 @@ function interrupted(r: EvalResult): Finding {
     case 'refused':
       // 403: the browser does not allow this client; a configuration fault that no kill cures.
       return r.status === 403
-        ? unknown('cdp-forbidden', 'CDP answers 403: this client is not allowed', 'cdp')
+        ? unknown('api-unseen', 'CDP answers 403: this client is not allowed', 'cdp')
         : unknown(INTERRUPTED, `the page went away during the check (HTTP ${r.status})`, 'page')
     case 'timeout':
-      return unknown('cdp-silent', 'CDP accepts no WebSocket in time', 'cdp')
+      return unknown('api-unseen', 'CDP accepts no WebSocket in time', 'cdp')
     case 'closed':
       return unknown(INTERRUPTED, `CDP connection ended during the check: ${clean(r.why, 80)}`, 'cdp')
     default:

@@ -10,6 +10,7 @@ import { makeLog } from '../../log.ts'
 import type { Paths } from '../../paths.ts'
 import { exitBeside, refusedLine, tellRefused } from '../../refused.ts'
 import { localNodes, type ParsedRegistry, readRegistry } from '../../registry.ts'
+import { line } from '../../report/line.ts'
 import type { Node } from '../../types.ts'
 import type { Invocation } from './args.ts'
 import { stepCircuit } from './circuit.ts'
@@ -117,9 +118,9 @@ async function reset(p: Paths, config: Config, nodes: readonly Node[]): Promise<
       const step = stepCircuit(loadMemory(p, name, at, policy).value, 'reset', at, policy)
       saveMemory(p, name, step.memory)
       const early = step.notes.includes('reset-early') ? ' before its cooldown ended' : ''
-      const text = `circuit closed by hand${early}; strikes and futile restarts forgotten`
-      log.write('INFO', name, text, { code: 'circuit-reset' })
-      console.log(`${name}: ${text}`)
+      const told = line('INFO', 'circuit-reset', { early })
+      log.write(name, told)
+      console.log(`${name}: ${told.text}`)
     }
   })
   return EXIT.OK

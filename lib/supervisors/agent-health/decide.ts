@@ -1,3 +1,4 @@
+import { HEALTHY } from '../../report/verdict.ts'
 import type { Look, Now, Verdict } from '../../types.ts'
 import type { CircuitMemory, CircuitPolicy, CircuitState, Note } from './circuit.ts'
 import { circuitState, cooldownLeftMs, stepCircuit } from './circuit.ts'
@@ -44,7 +45,7 @@ export interface Decision {
 }
 
 export function verdictOf(finding: Finding, evidence: readonly string[]): Verdict {
-  if (finding.kind === 'ok') return { state: 'healthy', code: 'ok', reason: '', evidence }
+  if (finding.kind === 'ok') return { ...HEALTHY, evidence }
   const { code, reason } = finding
   if (finding.kind === 'unknown') return { state: 'unknown', layer: finding.layer, code, reason, evidence }
   return { state: 'unhealthy', layer: 'api', code, reason, evidence }

@@ -1,3 +1,4 @@
+import { type Code, text } from '../../report/codes.ts'
 import { clean } from '../../text.ts'
 import type { Layer } from '../../types.ts'
 
@@ -9,13 +10,12 @@ export type Finding =
   | { readonly kind: 'ok'; readonly note: string }
   | {
       readonly kind: 'failure'
-      readonly code: 'api-timeout' | 'api-http' | 'api-unreachable' | 'renderer'
-      /** Contract texts: `api timeout`, `api http <code>`, `renderer not responding`. */
+      readonly code: 'api-timeout' | 'api-http' | 'api-unreachable' | 'renderer-silent'
       readonly reason: string
       /** The API's answer proves that the tunnel works; silence proves nothing. */
       readonly egressInDoubt: boolean
     }
-  | { readonly kind: 'unknown'; readonly code: string; readonly reason: string; readonly layer: Layer }
+  | { readonly kind: 'unknown'; readonly code: Code; readonly reason: string; readonly layer: Layer }
 
 /** The answer of the expression that runs in the chat page. */
 export type PageAnswer =
@@ -27,7 +27,7 @@ export type PageAnswer =
 
 export const ok = (note: string): Finding => ({ kind: 'ok', note })
 
-export const unknown = (code: string, reason: string, layer: Layer): Finding => ({
+export const unknown = (code: Code, reason: string, layer: Layer): Finding => ({
   kind: 'unknown',
   code,
   reason,
@@ -38,7 +38,7 @@ export const unknown = (code: string, reason: string, layer: Layer): Finding => 
 export const apiTimeout: Finding = {
   kind: 'failure',
   code: 'api-timeout',
-  reason: 'api timeout',
+  reason: text('api-timeout'),
   egressInDoubt: true,
 }
 
@@ -50,8 +50,8 @@ export const apiTimeout: Finding = {
  */
 export const rendererDead: Finding = {
   kind: 'failure',
-  code: 'renderer',
-  reason: 'renderer not responding',
+  code: 'renderer-silent',
+  reason: text('renderer-silent'),
   egressInDoubt: false,
 }
 
@@ -63,7 +63,7 @@ export function judgeStatus(status: number): Finding {
 const httpFailure = (code: string): Finding => ({
   kind: 'failure',
   code: 'api-http',
-  reason: `api http ${code}`,
+  reason: text('api-http', { status: code }),
   egressInDoubt: false,
 })
 
@@ -121,7 +121,7 @@ export function judgeAnswer(answer: PageAnswer): Finding {
     return {
       kind: 'failure',
       code: 'api-unreachable',
-      reason: `api unreachable: ${answer.error}`,
+      reason: text('api-unreachable', { why: answer.error }),
       egressInDoubt: true,
     }
   }

@@ -1,14 +1,8 @@
-import type { Layer, LogLevel } from '../../types.ts'
+import { type Code, text } from '../../report/codes.ts'
+import { type Line, line, said } from '../../report/line.ts'
+import type { Layer } from '../../types.ts'
 import type { Note, ReviewKind } from './circuit.ts'
 import type { Decision, Guard, HealthPolicy } from './decide.ts'
-
-/** One log line; `next` is the command that a person runs. */
-export interface Line {
-  readonly level: LogLevel
-  readonly text: string
-  readonly code: string
-  readonly next?: string
-}
 
 /** A duration in whole seconds or minutes: texts of this program need no more. */
 export function spell(ms: number): string {
@@ -48,10 +42,9 @@ export function openText(
   policy: HealthPolicy,
 ): string {
   const what = node.apiCheck === '' ? 'the page itself' : node.apiCheck
-  return (
-    `circuit open: ${reason}, and ${policy.futileLimit} restarts in a row did not help; ` +
-    `no restart for ${spell(policy.cooldownMs)}. Look at ${what}: its server, and the agent's login`
-  )
+  const futile = `${reason}, and ${policy.futileLimit} restarts in a row did not help`
+  const then = `no restart for ${spell(policy.cooldownMs)}. Look at ${what}: its server, and the agent's login`
+  return text('circuit-open', { what: `${futile}; ${then}` })
 }
 
 /** The command that shows what stands between this program and the API. */
@@ -73,21 +66,22 @@ export function lookLines(
   if (verdict.state === 'unknown') {
     if (before === verdict.code) return []
     const next = lookAt(node, verdict.code, verdict.layer)
-    return [{ level: 'WARN', text: `cannot tell: ${verdict.reason}`, code: verdict.code, next }]
+    return [{ level: 'WARN', text: `cannot tell: ${verdict.reason}`, code: verdict.code as Code, next }]
   }
   const lines: Line[] = noteLines(node, notes)
   if (verdict.state === 'healthy') return lines
-  const { code, reason } = verdict
+  const { reason } = verdict
+  const code = verdict.code as Code
   if (action.kind === 'held') {
     if (action.guard.kind === 'paused') return lines
-    const text =
+    const why =
       action.guard.kind === 'fresh'
-        ? `${reason}; skip kill: launched ${Math.floor(action.guard.ageMs / 1000)}s ago`
-        : `${reason}; not restarted: ${guardText(action.guard)}`
-    lines.push({ level: 'WARN', text, code, next: status })
+        ? text('fresh', { seconds: Math.floor(action.guard.ageMs / 1000) })
+        : `not restarted: ${guardText(action.guard)}`
+    lines.push({ level: 'WARN', text: `${reason}; ${why}`, code, next: status })
   } else if (notes.includes('struck')) {
-    const text = `${reason} (strike ${memory.strikes} of ${policy.strikeLimit})`
-    lines.push({ level: 'FAIL', text, code, next: status })
+    const struck = `${reason} (strike ${memory.strikes} of ${policy.strikeLimit})`
+    lines.push({ level: 'FAIL', text: struck, code, next: status })
   } else if (decision.circuit !== 'closed' && before !== code) {
     lines.push({ level: 'FAIL', text: `${reason}; circuit ${decision.circuit}`, code, next: status })
   }
@@ -97,10 +91,10 @@ export function lookLines(
 /** Lines that a change of the circuit calls for by itself. */
 export function noteLines(node: string, notes: readonly Note[]): Line[] {
   return notes.flatMap((note): Line[] => {
-    if (note === 'closed') return [{ level: 'INFO', text: 'circuit closed', code: 'circuit-closed' }]
+    if (note === 'closed') return [line('INFO', 'circuit-closed')]
     if (note in REVIEW_TEXT) {
-      const text = `review the circuit breaker's settings: ${REVIEW_TEXT[note as ReviewKind]}`
-      return [{ level: 'WARN', text, code: note, next: `agent-health status ${node}` }]
+      const review = said('circuit-review', { what: REVIEW_TEXT[note as ReviewKind] })
+      return [{ level: 'WARN', ...review, next: `agent-health status ${node}` }]
     }
     return []
   })

@@ -9,6 +9,7 @@ import { lookNetns } from '../../netns.ts'
 import type { Paths } from '../../paths.ts'
 import { QueueTimeout, withCdpSlot } from '../../queue/slot.ts'
 import type { Priority } from '../../queue/ticket.ts'
+import { text } from '../../report/codes.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
 import type { Look, Node, Now } from '../../types.ts'
 import { checkApi, checkBoundMs } from './check.ts'
@@ -48,7 +49,7 @@ export async function checkThroughSlot(
   waitMs = SLOT_WAIT_MS,
 ): Promise<Finding> {
   const spareMs = ctx.deadline.leftMs() - checkBoundMs(ctx.config)
-  if (spareMs < 0) return unknown('no-time', 'no time left in this run for a check', 'api')
+  if (spareMs < 0) return unknown('api-unseen', 'no time left in this run for a check', 'api')
   const opts = { p: ctx.p, priority, timeoutMs: Math.min(waitMs, spareMs), doing: 'agent-health: API check' }
   try {
     const finding = await withCdpSlot(node.name, opts, () => checkApi(node, ctx.config))
@@ -70,7 +71,8 @@ async function blameEgress(ctx: HealthContext, node: Node, finding: Finding): Pr
   const probes = await fetchInNetns(node.netns, egressRequests(ctx.config))
   const egress = await diagnoseEgress(ctx, node, probes)
   if (egress.state === 'healthy' || egress.state === 'not-configured') return finding
-  return unknown('egress-down', `${finding.reason}, and the tunnel below it: ${egress.reason}`, 'egress')
+  const why = text('egress-below', { reason: finding.reason, egress: egress.reason })
+  return unknown('egress-below', why, 'egress')
 }
 
 function browserAge(p: Paths, node: Node): Look<number | undefined> {

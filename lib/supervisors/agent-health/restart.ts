@@ -81,6 +81,7 @@ export async function restartForApi(
     startedWallMs: wallMs,
     durationMs: Math.round(performance.now() - began),
     helped,
+    code: helped ? 'api-restart-ok' : 'api-restart-futile',
     detail: helped ? `${reason} is gone` : finding.reason,
   }
   return { did: helped ? 'helped' : 'futile', memory: step.memory, notes: step.notes, action, finding }

@@ -5,11 +5,14 @@ import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import type { Log } from '../../log.ts'
 import { page, pageRecovered } from '../../page.ts'
 import { hostNamespaces, readReceipt, writeReceipt } from '../../receipts.ts'
+import type { Code } from '../../report/codes.ts'
+import { line, said } from '../../report/line.ts'
+import { HEALTHY, verdict as verdictOf } from '../../report/verdict.ts'
 import type { LayerMark, Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import type { CircuitMemory } from './circuit.ts'
 import { circuitState, cooldownLeftMs } from './circuit.ts'
 import { type Decision, decide } from './decide.ts'
-import { guardText, type Line, lookLines, noteLines, openText, spell } from './lines.ts'
+import { guardText, lookLines, noteLines, openText, spell } from './lines.ts'
 import { observe } from './observe.ts'
 import { PERIOD_MS } from './policy.ts'
 import type { RestartContext, RestartOutcome } from './restart.ts'
@@ -60,12 +63,13 @@ async function supervise(ctx: RunContext, node: Node, began: number): Promise<Ou
   if (ctx.dryRun) return finish(ctx, node, { ...base, memory: decision.memory }, began)
   if (stored.corrupt) {
     const { why, keptAs } = stored.corrupt
-    const text = `state file was corrupt (${why}), kept as ${keptAs}; the circuit is open for ${spell(ctx.policy.cooldownMs)}`
-    say(ctx, node, { level: 'WARN', text, code: 'state-corrupt', next: `agent-health reset ${node.name}` })
+    const more = `; the circuit is open for ${spell(ctx.policy.cooldownMs)}`
+    const lost = said('state-corrupt', { why, kept: keptAs, more })
+    ctx.log.write(node.name, { level: 'WARN', ...lost, next: `agent-health reset ${node.name}` })
   }
   if (decision.memory !== stored.value) saveMemory(ctx.p, node.name, decision.memory)
   const before = lastCode(ctx, node)
-  for (const line of lookLines(node.name, decision, ctx.policy, before)) say(ctx, node, line)
+  for (const line of lookLines(node.name, decision, ctx.policy, before)) ctx.log.write(node.name, line)
   if (decision.action.kind !== 'restart-browser') {
     tellPage(ctx, node, decision.verdict, decision.memory)
     return finish(ctx, node, { ...base, memory: decision.memory }, began)
@@ -79,30 +83,35 @@ type Base = Omit<Outcome, 'receipt' | 'memory' | 'held'>
 
 /** Tells how the restart ended, and makes it the run's verdict. */
 function settle(ctx: RunContext, node: Node, base: Base, done: RestartOutcome): Omit<Outcome, 'receipt'> {
-  const { reason, code } = base.verdict
+  const { reason } = base.verdict
+  const code = base.verdict.code as Code
   const next = `agent-health status ${node.name}`
   if (done.did === 'nothing') {
-    say(ctx, node, { level: 'WARN', text: `${reason}; not restarted: ${done.why}`, code, next })
+    ctx.log.write(node.name, { level: 'WARN', text: `${reason}; not restarted: ${done.why}`, code, next })
     tellPage(ctx, node, base.verdict, done.memory)
     return { ...base, memory: done.memory, held: done.why }
   }
   const { memory, action, notes } = done
   if (done.did === 'helped') {
-    const text = `browser restart OK after ${spell(action.durationMs)}: ${action.detail}`
-    say(ctx, node, { level: 'INFO', text, code: 'restart-ok' })
-    for (const line of noteLines(node.name, notes)) say(ctx, node, line)
-    const verdict: Verdict = { state: 'healthy', code: 'ok', reason: '', evidence: [`${reason}; ${text}`] }
+    const ok = line('INFO', 'api-restart-ok', { took: spell(action.durationMs), detail: action.detail })
+    ctx.log.write(node.name, ok)
+    for (const note of noteLines(node.name, notes)) ctx.log.write(node.name, note)
+    const verdict: Verdict = { ...HEALTHY, evidence: [`${reason}; ${ok.text}`] }
     tellPage(ctx, node, verdict, memory)
     return { ...base, memory, verdict, actions: [action] }
   }
   const count = `futile restart ${memory.futile} in a row, ${ctx.policy.futileLimit} open the circuit`
-  const text = `CRITICAL - still down after restart: ${action.detail} (${count})`
-  say(ctx, node, { level: 'FAIL', text, code, next })
+  const futile = said('api-restart-futile', { detail: action.detail, count })
+  ctx.log.write(node.name, { level: 'FAIL', ...futile, cause: code, next })
   if (notes.includes('tripped') || notes.includes('reopened')) {
-    const why = notes.includes('tripped') ? openText(node, reason, ctx.policy) : reopened(ctx, reason)
-    say(ctx, node, { level: 'FAIL_LOUD', text: why, code: 'circuit-open', next })
+    const open = notes.includes('tripped')
+      ? ({ code: 'circuit-open', text: openText(node, reason, ctx.policy) } as const)
+      : said('circuit-reopened', {
+          what: `${reason}; the half-open restart did not help, no restart for ${spell(ctx.policy.cooldownMs)}`,
+        })
+    ctx.log.write(node.name, { level: 'FAIL_LOUD', ...open, cause: code, next })
   }
-  for (const line of noteLines(node.name, notes)) say(ctx, node, line)
+  for (const note of noteLines(node.name, notes)) ctx.log.write(node.name, note)
   const verdict: Verdict = {
     ...base.verdict,
     evidence: [...base.verdict.evidence, `still down after restart: ${action.detail}`],
@@ -111,23 +120,19 @@ function settle(ctx: RunContext, node: Node, base: Base, done: RestartOutcome): 
   return { ...base, memory, verdict, actions: [action] }
 }
 
-const reopened = (ctx: RunContext, reason: string): string =>
-  `circuit open again: ${reason}; the half-open restart did not help, no restart for ${spell(ctx.policy.cooldownMs)}`
-
 /** Paged while the circuit is open (page() says it once), recovered when the API is well. */
 function tellPage(ctx: RunContext, node: Node, verdict: Verdict, memory: CircuitMemory): void {
   const pager = { p: ctx.p, config: ctx.config, now: now(ctx.p), log: ctx.log }
   if (verdict.state === 'healthy') {
-    pageRecovered(pager, 'api-fault', node.name, 'the API answers')
+    pageRecovered(pager, 'api-fault', node.name, said('api-recovered'))
   } else if (verdict.state === 'unhealthy' && memory.openedAt !== null) {
-    const text = `${openText(node, verdict.reason, ctx.policy)}; next: agent-health status ${node.name}`
-    page(pager, 'api-fault', node.name, text, { code: 'circuit-open' })
+    page(pager, 'api-fault', node.name, {
+      code: 'circuit-open',
+      cause: verdict.code,
+      text: openText(node, verdict.reason, ctx.policy),
+      next: `agent-health status ${node.name}`,
+    })
   }
-}
-
-function say(ctx: RunContext, node: Node, line: Line): void {
-  const text = line.next === undefined ? line.text : `${line.text}; next: ${line.next}`
-  ctx.log.write(line.level, node.name, text, { code: line.code })
 }
 
 function lastCode(ctx: RunContext, node: Node): string | undefined {
@@ -137,13 +142,7 @@ function lastCode(ctx: RunContext, node: Node): string | undefined {
 
 /** Our own failure (a full disk, a file without permission) says nothing of the node, and kills nothing. */
 function broken(ctx: RunContext, node: Node, err: unknown, began: number): Outcome {
-  const verdict: Verdict = {
-    state: 'unknown',
-    layer: 'api',
-    code: 'run-failed',
-    reason: errorLine(err),
-    evidence: [],
-  }
+  const verdict: Verdict = { ...verdictOf('run-failed', [], { why: errorLine(err) }), layer: 'api' }
   const at = now(ctx.p)
   const { value: memory } = loadQuietly(ctx, node, at)
   const decision: Decision = {
@@ -155,10 +154,10 @@ function broken(ctx: RunContext, node: Node, err: unknown, began: number): Outco
     notes: [],
   }
   if (!ctx.dryRun) {
-    say(ctx, node, {
+    ctx.log.write(node.name, {
       level: 'WARN',
       text: `cannot tell: ${verdict.reason}`,
-      code: verdict.code,
+      code: 'run-failed',
       next: `agent-health --dry-run ${node.name}`,
     })
   }
@@ -194,8 +193,9 @@ function finish(ctx: RunContext, node: Node, o: Omit<Outcome, 'receipt'>, began:
     try {
       writeReceipt(ctx.p, receipt)
     } catch (err) {
-      const text = `cannot write the receipt: ${(err as NodeJS.ErrnoException).code ?? String(err)}`
-      say(ctx, node, { level: 'WARN', text, code: 'receipt', next: `df ${ctx.p.receipts}` })
+      const why = `cannot write the receipt: ${(err as NodeJS.ErrnoException).code ?? String(err)}`
+      const lost = said('state-not-kept', { why })
+      ctx.log.write(node.name, { level: 'WARN', ...lost, next: `df ${ctx.p.receipts}` })
     }
   }
   return { ...o, receipt }
@@ -216,9 +216,10 @@ function facts(ctx: RunContext, o: Omit<Outcome, 'receipt'>, at: Now): Receipt['
 
 function marks(verdict: Verdict): LayerMark[] {
   if (verdict.state === 'healthy') return [{ layer: 'api', state: 'ok' }]
-  if (verdict.state === 'unhealthy') return [{ layer: 'api', state: 'fail', note: verdict.reason }]
+  const { code, reason: note } = verdict
+  if (verdict.state === 'unhealthy') return [{ layer: 'api', state: 'fail', code, note }]
   const layer = verdict.layer ?? 'api'
-  const seen: LayerMark = { layer, state: 'unknown', note: verdict.reason }
+  const seen: LayerMark = { layer, state: 'unknown', code, note }
   return layer === 'api' ? [seen] : [seen, { layer: 'api', state: 'not-checked' }]
 }
 

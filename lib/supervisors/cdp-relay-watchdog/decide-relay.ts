@@ -1,3 +1,6 @@
+import { verdict } from '../../report/verdict.ts'
+import type { Verdict } from '../../types.ts'
+import { notAsked } from './decide-below.ts'
 import type {
   CloseLook,
   Finding,
@@ -50,21 +53,8 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
   const socket = socketOf(node.name)
   const said = o.answer.kind === 'answer' ? `answers ${o.answer.status}, not as a browser` : o.answer.detail
   const evidence = [`http://${endpoint}/json/version: ${said}`, '127.0.0.1 answers inside the namespace']
-  const base = {
-    state: 'unhealthy',
-    layer: 'relay',
-    evidence,
-    level: 'WARN',
-    next: journalOf(node.name),
-  } as const
-  if (!close.units.seen) {
-    return {
-      ...base,
-      state: 'unknown',
-      code: 'cannot-look',
-      reason: `relay does not answer, and ${close.units.why}`,
-    }
-  }
+  const base = { level: 'WARN', next: journalOf(node.name) } as const
+  if (!close.units.seen) return { ...base, ...notAsked('relay', close.units.why) }
   const units = close.units.value
   const listeners = close.listeners.seen ? close.listeners.value : []
   const inOwn = listeners.filter((l) => l.netns === node.netns && l.port === node.cdpPort)
@@ -76,8 +66,7 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
     const pid = squatter.owners.find(removable)?.pid
     return {
       ...hopeless,
-      code: 'foreign-wildcard-listener',
-      reason: `relay cannot have ${endpoint}: ${describe(squatter)}, which listens on every address and is not removed by itself`,
+      verdict: verdict('foreign-wildcard-listener', evidence, { endpoint, where: describe(squatter) }),
       next: pid === undefined ? sockets : `kill ${pid}`,
     }
   }
@@ -86,29 +75,32 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
     units.socketLoad === 'masked' && socket,
     units.serviceLoad === 'masked' && serviceOf(node.name),
   ]
-  const masked = masks.filter((unit) => unit !== false).join(' ')
-  if (masked !== '') {
+  const masked = masks.filter((unit) => unit !== false)
+  if (masked.length > 0) {
     return {
       ...hopeless,
-      code: 'relay-masked',
-      reason: `${masked.replace(' ', ' and ')} ${masked.includes(' ') ? 'are' : 'is'} masked by hand`,
-      next: `systemctl unmask ${masked}`,
+      verdict: verdict('relay-masked', evidence, {
+        masked: `${masked.join(' and ')} ${masked.length > 1 ? 'are' : 'is'}`,
+      }),
+      next: `systemctl unmask ${masked.join(' ')}`,
     }
   }
   const ensure = `ensure-node-supervision ${node.name}`
   if (units.socketLoad !== 'loaded') {
     return {
       ...hopeless,
-      code: 'relay-not-installed',
-      reason: `${socket} is ${units.socketLoad}`,
+      verdict: verdict('relay-not-installed', evidence, { socket, load: units.socketLoad }),
       next: ensure,
     }
   }
   if (!units.listen.includes(endpoint)) {
     return {
       ...hopeless,
-      code: 'relay-wrong-address',
-      reason: `${socket} listens on ${units.listen.join(', ') || 'nothing'} instead of ${endpoint}`,
+      verdict: verdict('relay-unit-address', evidence, {
+        socket,
+        listen: units.listen.join(', ') || 'nothing',
+        endpoint,
+      }),
       next: ensure,
     }
   }
@@ -124,19 +116,17 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
   if (thief !== undefined && !thief.owners.some(removable)) {
     return {
       ...hopeless,
-      code: 'foreign-listener',
-      reason: `not our relay on ${describe(thief)}, which is not ours to end`,
+      verdict: verdict('foreign-kept', evidence, { where: describe(thief) }),
       next: sockets,
     }
   }
-  const cause = relayCause(o, units, close, inOwn, foreign, thief)
+  const found = relayCause(o, units, close, inOwn, foreign, thief)
   const failed = units.socketActive === 'failed' || units.serviceActive === 'failed'
   return {
     ...base,
-    ...cause,
-    evidence: [...evidence, ...foreign.map(describe)],
+    verdict: { ...found, evidence: [...evidence, ...foreign.map(describe)] },
     // A start limit is a loop that somebody must look at, even when one restart helps for now.
-    page: cause.code === 'relay-start-limit',
+    page: found.code === 'relay-start-limit',
     actions: [
       ...removals(foreign),
       { kind: 'restart-relay', stopService: units.serviceActive !== 'inactive', resetFailed: failed },
@@ -151,14 +141,14 @@ function relayCause(
   inOwn: readonly PortListener[],
   foreign: readonly PortListener[],
   thief: PortListener | undefined,
-): { code: string; reason: string } {
+): Verdict {
   const { node } = o
   const endpoint = `${node.peer}:${node.cdpPort}`
   const socket = socketOf(node.name)
-  if (thief !== undefined) return { code: 'foreign-listener', reason: `not our relay on ${describe(thief)}` }
+  if (thief !== undefined) return verdict('foreign-listener', [], { where: describe(thief) })
   const limit = [units.socketResult, units.serviceResult].find((r) => r.endsWith('-limit-hit'))
   if (limit !== undefined && (units.socketActive === 'failed' || units.serviceActive === 'failed')) {
-    return { code: 'relay-start-limit', reason: `${socket} failed at its limit (${limit})` }
+    return verdict('relay-start-limit', [], { socket, limit })
   }
   const astray = [...inOwn, ...foreign].find(
     (l) =>
@@ -167,17 +157,14 @@ function relayCause(
       (l.otherNode !== undefined || isOurs(l, node.name)),
   )
   if (astray !== undefined) {
-    return { code: 'relay-wrong-address', reason: `relay on ${describe(astray)} instead of ${endpoint}` }
+    return verdict('relay-wrong-address', [], { where: describe(astray), endpoint })
   }
   if (units.socketActive !== 'active') {
     const how = units.socketActive === 'failed' ? ` (${units.socketResult})` : ''
-    return { code: 'relay-down', reason: `${socket} is ${units.socketActive}${how}` }
+    return verdict('relay-down', [], { socket, state: `${units.socketActive}${how}` })
   }
   if (close.listeners.seen && !inOwn.some((l) => l.address === node.peer)) {
-    return {
-      code: 'relay-stale-namespace',
-      reason: `${socket} listens in a namespace that is gone: nothing listens on ${endpoint} in ${node.netns}`,
-    }
+    return verdict('relay-stale-namespace', [], { socket, endpoint, netns: node.netns })
   }
-  return { code: 'relay-silent', reason: `relay on ${endpoint} does not answer for a browser that does` }
+  return verdict('relay-silent', [], { endpoint })
 }

@@ -1,5 +1,7 @@
+import { text } from '../../report/codes.ts'
+import { HEALTHY } from '../../report/verdict.ts'
 import type { Layer, LayerMark, Now, Verdict } from '../../types.ts'
-import { belowFinding, vethFinding } from './decide-below.ts'
+import { belowFinding, notAsked, vethFinding } from './decide-below.ts'
 import { relayFinding } from './decide-relay.ts'
 import type { Finding, RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'
 
@@ -23,26 +25,10 @@ function find(o: RelayObservation): Finding {
   const veth = vethFinding(o)
   if (veth !== undefined) return veth
   // An answer came over the veth: it stands, even when `ip` could not be asked.
-  if (o.browser !== undefined) return { state: 'healthy', code: 'ok', reason: '' }
-  if (!o.veth.seen) {
-    return {
-      state: 'unknown',
-      layer: 'netns',
-      code: 'cannot-look',
-      reason: `relay does not answer, and ${o.veth.why}`,
-      level: 'WARN',
-    }
-  }
+  if (o.browser !== undefined) return { verdict: HEALTHY }
+  if (!o.veth.seen) return notAsked('netns', o.veth.why)
   const { close } = o
-  if (close === undefined) {
-    return {
-      state: 'unknown',
-      layer: 'relay',
-      code: 'out-of-time',
-      reason: 'relay does not answer, and there was no time to look closer',
-      level: 'WARN',
-    }
-  }
+  if (close === undefined) return notAsked('relay', 'there was no time to look closer')
   return belowFinding(o, close) ?? relayFinding(o, close)
 }
 
@@ -53,7 +39,7 @@ function wasSeenWell(o: RelayObservation, layer: Layer): boolean {
   return inner?.seen === true && inner.value.browser === 'answers'
 }
 
-function marksOf(o: RelayObservation, finding: Finding): LayerMark[] {
+function marksOf(o: RelayObservation, finding: Verdict): LayerMark[] {
   const layers: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
   const at = layers.indexOf(finding.layer ?? 'relay')
   return layers.map((layer, i) => {
@@ -64,7 +50,8 @@ function marksOf(o: RelayObservation, finding: Finding): LayerMark[] {
     }
     if (i < at) return { layer, state: wasSeenWell(o, layer) ? 'ok' : 'not-checked' }
     if (i > at) return { layer, state: 'not-checked' }
-    return { layer, state: finding.state === 'unknown' ? 'unknown' : 'fail', note: finding.reason }
+    const state = finding.state === 'unknown' ? 'unknown' : 'fail'
+    return { layer, state, code: finding.code, note: finding.reason }
   })
 }
 
@@ -80,16 +67,15 @@ export function decide(
   policy: RelayPolicy,
 ): RelayDecision {
   const finding = find(o)
-  const { state, layer, code, reason, evidence = [], level, next, actions = [], page = false } = finding
-  const verdict: Verdict = { state, ...(layer === undefined ? {} : { layer }), code, reason, evidence }
-  const marks = marksOf(o, finding)
+  const { verdict, level, next, actions = [], page = false } = finding
+  const marks = marksOf(o, verdict)
   if (o.paused !== undefined) {
     return {
       verdict,
       layers: marks,
       actions: [],
       page: false,
-      heldBack: `paused: ${o.paused}`,
+      guard: { code: 'paused', text: text('paused', o.paused) },
       ...(next === undefined ? {} : { next }),
     }
   }
@@ -107,6 +93,12 @@ export function decide(
     ...told,
     level: 'FAIL',
     actions: [],
-    heldBack: `${memory.attempts} restart${memory.attempts === 1 ? '' : 's'} did not last, next attempt in ${Math.ceil(wait / 1000)}s`,
+    guard: {
+      code: 'relay-backoff',
+      text: text('relay-backoff', {
+        restarts: `${memory.attempts} restart${memory.attempts === 1 ? '' : 's'}`,
+        wait: `${Math.ceil(wait / 1000)}s`,
+      }),
+    },
   }
 }

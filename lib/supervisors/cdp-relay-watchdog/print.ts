@@ -30,10 +30,10 @@ function nodeLines(
 ): string[] {
   const marks = decision.layers.map((m) => paint(m.state, `${m.layer} ${MARKS[m.state]}`)).join('  ')
   const more: string[] = []
-  if (decision.verdict.reason !== '') more.push(decision.verdict.reason)
-  if (outcome !== undefined && outcome !== verdict.reason) more.push(outcome)
-  else if (outcome !== undefined) more.push('relay restart FAILED — needs operator attention')
-  if (decision.heldBack !== undefined) more.push(`held back: ${decision.heldBack}`)
+  // The text of a restart that failed has the reason in it.
+  if (decision.verdict.reason !== '' && outcome?.helped !== false) more.push(decision.verdict.reason)
+  if (outcome !== undefined) more.push(outcome.text)
+  if (decision.guard !== undefined) more.push(`held back: ${decision.guard.text}`)
   if (dryRun) more.push(...decision.actions.map((a) => describeAction(node, a)))
   if (verdict.state !== 'healthy' && decision.next !== undefined) more.push(`next: ${decision.next}`)
   return [`${node.padEnd(width)}  ${marks}`, ...more.map((text) => `${' '.repeat(width)}  ${text}`)]
@@ -47,7 +47,7 @@ export function printJson(run: RunResult, dryRun: boolean): string {
     layers: decision.layers,
     ...(dryRun ? { planned: decision.actions } : { actions }),
     ...(outcome === undefined ? {} : { outcome }),
-    ...(decision.heldBack === undefined ? {} : { heldBack: decision.heldBack }),
+    ...(decision.guard === undefined ? {} : { guard: decision.guard }),
     ...(decision.next === undefined || verdict.state === 'healthy' ? {} : { next: decision.next }),
     durationMs,
   }))

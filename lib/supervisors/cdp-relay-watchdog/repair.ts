@@ -4,6 +4,8 @@ import { isPaused, readIntent } from '../../intent.ts'
 import { withLock } from '../../lock.ts'
 import type { Log } from '../../log.ts'
 import type { Paths } from '../../paths.ts'
+import type { Code } from '../../report/codes.ts'
+import { line, said } from '../../report/line.ts'
 import { seconds } from '../../text.ts'
 import type { Node, ReceiptAction } from '../../types.ts'
 import { type ActResult, removeListener, restartRelay, verifyRelay } from './act.ts'
@@ -11,6 +13,12 @@ import { decide } from './decide.ts'
 import { askInside, askRelay } from './look.ts'
 import { afterRestart } from './memory.ts'
 import type { RelayDecision, RelayMemory, RelayObservation } from './types.ts'
+
+/** How each action ends: helped, and not. */
+const CODES = {
+  'remove-listener': ['listener-removed', 'listener-kept'],
+  'restart-relay': ['relay-restart-ok', 'relay-restart-failed'],
+} as const
 
 export interface RepairContext {
   readonly p: Paths
@@ -28,7 +36,7 @@ export interface Repair {
   readonly decision: RelayDecision
   readonly actions: readonly ReceiptAction[]
   /** `undefined` when the second look found nothing to do. */
-  readonly outcome?: { readonly helped: boolean; readonly text: string }
+  readonly outcome?: { readonly helped: boolean; readonly code: Code; readonly text: string }
   readonly memory: RelayMemory
 }
 
@@ -48,9 +56,9 @@ export function repair(
     const again = await lookAgain(ctx, node, first)
     const decision = decide(again, memory, now(ctx.p), ctx.config)
     if (decision.actions.length === 0) return { decision, actions: [], memory }
-    ctx.log.write('WARN', node.name, `${decision.verdict.reason}; restarting the relay`, {
-      code: decision.verdict.code,
-    })
+    const { code, reason } = decision.verdict
+    const doing = `${reason}; restarting the relay`
+    ctx.log.write(node.name, { level: 'WARN', code: code as Code, text: doing })
     return act(ctx, node, decision, memory)
   })
 }
@@ -66,7 +74,7 @@ async function lookAgain(ctx: RepairContext, node: Node, first: RelayObservation
   return {
     ...rest,
     ...asked,
-    ...(isPaused(intent, now(ctx.p)) ? { paused: intent?.reason ?? '' } : {}),
+    ...(intent && isPaused(intent, now(ctx.p)) ? { paused: intent } : {}),
     ...(first.close === undefined ? {} : { close: { ...first.close, inner } }),
   }
 }
@@ -79,22 +87,25 @@ async function act(
 ): Promise<Repair> {
   const started = performance.now()
   const actions: ReceiptAction[] = []
-  const record = async (kind: string, work: () => Promise<ActResult>): Promise<ActResult> => {
+  const record = async (kind: keyof typeof CODES, work: () => Promise<ActResult>): Promise<ActResult> => {
     const startedWallMs = Date.now()
     const at = performance.now()
     const result = await work()
     const durationMs = Math.round(performance.now() - at)
-    actions.push({ kind, startedWallMs, durationMs, helped: result.ok, detail: result.detail })
+    const code = CODES[kind][result.ok ? 0 : 1]
+    actions.push({ kind, code, startedWallMs, durationMs, helped: result.ok, detail: result.detail })
     return result
   }
   let failure: string | undefined
   for (const action of decision.actions) {
     if (action.kind === 'remove-listener') {
       const removed = await record(action.kind, () => removeListener(ctx.p, action))
+      const told = removed.ok
+        ? line('WARN', 'listener-removed', { what: removed.detail })
+        : line('FAIL', 'listener-kept', { what: removed.detail })
       ctx.log.write(
-        removed.ok ? 'WARN' : 'FAIL',
         node.name,
-        removed.ok ? removed.detail : `${removed.detail}; next: ${decision.next}`,
+        removed.ok || decision.next === undefined ? told : { ...told, next: decision.next },
       )
       continue
     }
@@ -105,8 +116,13 @@ async function act(
     if (!done.ok) failure = done.detail
   }
   const helped = failure === undefined
-  const text = helped
-    ? `relay restart OK after ${seconds(performance.now() - started)}`
-    : `relay restart FAILED — needs operator attention: ${decision.verdict.reason}; ${failure}`
-  return { decision, actions, outcome: { helped, text }, memory: afterRestart(memory, helped, now(ctx.p)) }
+  const outcome = helped
+    ? said('relay-restart-ok', { took: seconds(performance.now() - started) })
+    : said('relay-restart-failed', { reason: `${decision.verdict.reason}; ${failure}` })
+  return {
+    decision,
+    actions,
+    outcome: { helped, ...outcome },
+    memory: afterRestart(memory, helped, now(ctx.p)),
+  }
 }

@@ -13,6 +13,9 @@ import { type Paths, statePath } from '../../paths.ts'
 import { hostNamespaces, writeReceipt } from '../../receipts.ts'
 import { exitBeside, tellRefused } from '../../refused.ts'
 import { localNodes, type ParsedRegistry, readRegistry } from '../../registry.ts'
+import type { Code } from '../../report/codes.ts'
+import { said } from '../../report/line.ts'
+import { HEALTHY, verdict as verdictOf } from '../../report/verdict.ts'
 import { readState, writeState } from '../../state.ts'
 import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import { decide } from './decide.ts'
@@ -55,7 +58,7 @@ export interface NodeResult {
   /** The verdict at the end of the run: after a repair that helped it is healthy. */
   readonly verdict: Verdict
   readonly actions: readonly ReceiptAction[]
-  readonly outcome?: string
+  readonly outcome?: Repair['outcome']
   readonly durationMs: number
 }
 
@@ -134,22 +137,17 @@ async function judge(ctx: Context, node: Node, look: RelayObservation): Promise<
   } catch (err) {
     const locked = err instanceof LockedError
     const reason = errorLine(err)
-    const verdict = {
-      state: 'unknown',
-      layer: 'relay',
-      code: locked ? 'locked' : 'run-failed',
-      reason,
-      evidence: [],
-    } as const
+    const code = locked ? 'locked' : 'run-failed'
+    const verdict: Verdict = { ...verdictOf(code, [], { why: reason }), layer: 'relay' }
     const decision: RelayDecision = {
       verdict,
-      layers: [{ layer: 'relay', state: 'unknown', note: reason }],
+      layers: [{ layer: 'relay', state: 'unknown', code, note: reason }],
       actions: [],
       page: false,
     }
     const result = { node: node.name, decision, verdict, actions: [], durationMs: took(ctx) }
     if (!ctx.options.dryRun) {
-      if (!locked) ctx.log.write('WARN', node.name, reason, { code: verdict.code })
+      if (!locked) ctx.log.write(node.name, { level: 'WARN', code, text: reason })
       leaveReceipt(ctx, result)
     }
     return result
@@ -161,7 +159,7 @@ const took = (ctx: Context) => Math.round(performance.now() - ctx.started)
 async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Promise<NodeResult> {
   const { p, config, options } = ctx
   const { intent, corrupt } = readIntent(p, node.name)
-  const observation = isPaused(intent, ctx.at) ? { ...look, paused: intent?.reason ?? '' } : look
+  const observation = intent && isPaused(intent, ctx.at) ? { ...look, paused: intent } : look
   const path = statePath(p, SUPERVISOR, node.name)
   const state = readState(
     path,
@@ -175,14 +173,18 @@ async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Prom
   const base = { node: node.name, decision, verdict: decision.verdict, actions: [] }
   if (options.dryRun) return { ...base, durationMs: took(ctx) }
   for (const bad of [corrupt, state.corrupt]) {
-    if (bad !== undefined)
-      ctx.log.write('WARN', node.name, `state file could not be read (${bad.why}), kept as ${bad.keptAs}`)
+    if (bad === undefined) continue
+    const lost = said('state-corrupt', { why: bad.why, kept: bad.keptAs, more: '' })
+    ctx.log.write(node.name, { level: 'WARN', ...lost })
   }
   let result: NodeResult = { ...base, durationMs: took(ctx) }
   let memory: RelayMemory = decision.verdict.state === 'healthy' ? NO_MEMORY : state.value
   if (decision.actions.length > 0) {
     if (took(ctx) + REPAIR_BUDGET_MS > RUN_DEADLINE_MS) {
-      result = { ...result, outcome: 'no time left in this run to restart and verify; the next run does it' }
+      const guard = said('out-of-time', {
+        why: 'no time left in this run to restart and verify; the next run does it',
+      })
+      result = { ...result, decision: { ...decision, guard: { ...guard, code: 'out-of-time' } } }
     } else {
       const { lockWaitMs, onWait } = options
       const tools = { ...ctx, lockWaitMs, ...(onWait === undefined ? {} : { onWait }) }
@@ -202,35 +204,43 @@ function settled(ctx: Context, node: string, done: Repair): NodeResult {
   const { decision, actions, outcome } = done
   const base = { node, decision, actions, durationMs: took(ctx) }
   if (outcome === undefined) return { ...base, verdict: decision.verdict }
-  if (!outcome.helped)
-    return { ...base, verdict: { ...decision.verdict, reason: outcome.text }, outcome: outcome.text }
+  if (!outcome.helped) return { ...base, verdict: { ...decision.verdict, reason: outcome.text }, outcome }
   const evidence = [decision.verdict.reason, outcome.text]
-  return { ...base, verdict: { state: 'healthy', code: 'ok', reason: '', evidence }, outcome: outcome.text }
+  return { ...base, verdict: { ...HEALTHY, evidence }, outcome }
 }
 
 /** One line for what needs telling, and a page for what needs a person. Nothing for a healthy node. */
-function tell(ctx: Context, { node, decision, verdict, outcome, actions }: NodeResult): void {
+function tell(ctx: Context, { node, decision, verdict, outcome }: NodeResult): void {
   const { log } = ctx
   const pages = { p: ctx.p, config: ctx.config, now: ctx.at, log }
-  const then = decision.next === undefined ? '' : `; next: ${decision.next}`
-  const fields = { code: verdict.code, layer: verdict.layer ?? '' }
-  const helped = actions.length > 0 && verdict.state === 'healthy'
-  if (helped) {
-    log.write('INFO', node, outcome ?? '', { code: 'relay-restarted' })
-    if (decision.page) page(pages, 'relay-fault', node, `${decision.verdict.reason}; ${outcome}${then}`)
-    return
-  }
+  const { guard } = decision
+  const then = decision.next === undefined ? {} : { next: decision.next }
+  const code = decision.verdict.code as Code
   if (verdict.state === 'healthy') {
-    if (decision.heldBack === undefined) pageRecovered(pages, 'relay-fault', node, 'relay answers')
+    if (outcome !== undefined) {
+      log.write(node, { level: 'INFO', code: outcome.code, text: outcome.text })
+      const text = `${decision.verdict.reason}; ${outcome.text}`
+      if (decision.page) page(pages, 'relay-fault', node, { code, text, ...then })
+    } else if (guard === undefined) pageRecovered(pages, 'relay-fault', node, said('relay-recovered'))
     return
   }
   if (decision.level === undefined) return
-  const failed = actions.length > 0
-  const held = decision.heldBack === undefined ? '' : `relay restart FAILED — needs operator attention: `
-  const text = `${held}${verdict.reason}${decision.heldBack === undefined ? '' : ` (${decision.heldBack})`}`
-  const wait = outcome !== undefined && !failed ? ` (${outcome})` : ''
-  log.write(failed ? 'FAIL' : decision.level, node, `${text}${wait}${then}`, fields)
-  if (decision.page || failed || held !== '') page(pages, 'relay-fault', node, `${text}${then}`, fields)
+  if (outcome !== undefined) {
+    const failed = { code: outcome.code, cause: code, text: outcome.text, ...then }
+    log.write(node, { level: 'FAIL', ...failed })
+    page(pages, 'relay-fault', node, failed)
+    return
+  }
+  const why = guard === undefined ? '' : ` (${guard.text})`
+  if (guard?.code === 'relay-backoff') {
+    // Nothing was tried in this run, so the code is the fault's; the words tell how the attempts before it ended.
+    const { text } = said('relay-restart-failed', { reason: `${verdict.reason}${why}` })
+    log.write(node, { level: 'FAIL', code, text, ...then })
+    page(pages, 'relay-fault', node, { code, text, ...then })
+    return
+  }
+  log.write(node, { level: decision.level, code, text: `${verdict.reason}${why}`, ...then })
+  if (decision.page) page(pages, 'relay-fault', node, { code, text: verdict.reason, ...then })
 }
 
 function keep(ctx: Context, node: string, path: string, memory: RelayMemory, missing: boolean): void {
@@ -245,7 +255,8 @@ function kept(ctx: Context, node: string, what: string, write: () => void): void
   try {
     write()
   } catch (err) {
-    ctx.log.write('WARN', node, `cannot keep ${what}: ${errorLine(err)}`, { code: 'not-kept' })
+    const why = `cannot keep ${what}: ${errorLine(err)}`
+    ctx.log.write(node, { level: 'WARN', ...said('state-not-kept', { why }) })
   }
 }
 
@@ -268,13 +279,13 @@ function receiptOf(ctx: Context, { node, decision, verdict, actions, durationMs 
     durationMs,
     hostNs: hostNamespaces(ctx.p),
     nextDueBootMs: ctx.at.bootMs + DUE_MS,
-    extra: decision.heldBack === undefined ? {} : { heldBack: decision.heldBack },
+    extra: decision.guard === undefined ? {} : { guard: decision.guard.text, guardCode: decision.guard.code },
   }
 }
 
 /** The worst of the nodes that are not paused: unhealthy, then unknown, then held by another run. */
 export function worst(results: readonly Pick<NodeResult, 'verdict' | 'decision'>[]): ExitCode {
-  const counted = results.filter((r) => !(r.decision.heldBack ?? '').startsWith('paused'))
+  const counted = results.filter((r) => r.decision.guard?.code !== 'paused')
   if (counted.some((r) => r.verdict.state === 'unhealthy')) return EXIT.UNHEALTHY
   const unknown = counted.filter((r) => r.verdict.state === 'unknown')
   if (unknown.some((r) => r.verdict.code !== 'locked')) return EXIT.UNKNOWN

@@ -1,4 +1,4 @@
-import type { Layer, LayerMark, LogLevel, Look, Node, Verdict } from '../../types.ts'
+import type { LayerMark, LogLevel, Look, Node, Verdict } from '../../types.ts'
 import type { HttpAnswer } from './http.ts'
 
 /** A host or namespace interface, as `ip -j addr` tells it. */
@@ -67,8 +67,8 @@ export interface CloseLook {
 
 export interface RelayObservation {
   readonly node: Pick<Node, 'name' | 'netns' | 'gw' | 'peer' | 'cdpPort'>
-  /** Why it is paused, when it is. */
-  readonly paused?: string
+  /** The pause that is in force. */
+  readonly paused?: { readonly by: string; readonly reason: string }
   readonly veth: Look<LinkState>
   /** The host's question to the relay; `browser` is what the answer said, when it was a browser's. */
   readonly answer: HttpAnswer
@@ -113,16 +113,12 @@ export interface RelayDecision {
   /** The fault needs a person now, whatever the actions bring. */
   readonly page: boolean
   /** Why a planned action is held back: paused, or too soon after the last attempt. */
-  readonly heldBack?: string
+  readonly guard?: { readonly code: 'paused' | 'relay-backoff' | 'out-of-time'; readonly text: string }
 }
 
 /** A finding before pauses and back-off are applied to it. */
 export interface Finding {
-  readonly state: Verdict['state']
-  readonly layer?: Layer
-  readonly code: string
-  readonly reason: string
-  readonly evidence?: readonly string[]
+  readonly verdict: Verdict
   readonly level?: LogLevel
   readonly next?: string
   readonly actions?: readonly RelayAction[]

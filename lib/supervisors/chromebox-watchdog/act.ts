@@ -6,6 +6,8 @@ import { elapsedMs, now } from '../../clock.ts'
 import { withLock } from '../../lock.ts'
 import { page, pageRecovered } from '../../page.ts'
 import { readReceipt } from '../../receipts.ts'
+import type { Code } from '../../report/codes.ts'
+import { type Line, said } from '../../report/line.ts'
 import type { LayerMark, Node, ReceiptAction } from '../../types.ts'
 import { decide, isQuickDeath } from './decide.ts'
 import { beginAttempt, endAttempt } from './memory.ts'
@@ -20,7 +22,6 @@ import {
   say,
   tellPages,
   whyCommand,
-  withNext,
 } from './run.ts'
 import { saveMemory } from './store.ts'
 import type { Decision, Memory, Observation } from './types.ts'
@@ -87,7 +88,7 @@ async function attempt(
         if (why !== undefined) return why
       }
       memory = begun.memory
-      for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
+      for (const line of decision.lines) say(ctx, node, line)
       return undefined
     },
   })
@@ -103,6 +104,7 @@ async function attempt(
     startedWallMs,
     durationMs: result.durationMs,
     helped: ok,
+    code: ok ? 'relaunch-ok' : 'relaunch-failed',
     detail: [`before: ${result.ended.how}, ${result.ended.detail}`, result.reason, ...result.notes]
       .filter((s) => s !== '')
       .join('; '),
@@ -156,8 +158,8 @@ function unrecorded(
   if (receipt && acted && elapsedMs(receipt.at, now(ctx.p)) < ctx.config.backoffBaseMs) {
     return `not relaunched again so soon: ${problem}`
   }
-  const text = `${problem}: this attempt will not be remembered`
-  say(ctx, node, { level: 'WARN', text, next: `df ${ctx.p.state}` }, 'state-full')
+  const lost = said('state-not-kept', { why: `${problem}: this attempt will not be remembered` })
+  say(ctx, node, { level: 'WARN', ...lost, next: `df ${ctx.p.state}` })
   return undefined
 }
 
@@ -171,11 +173,12 @@ function declined(
   began: number,
   before: readonly ReceiptAction[],
 ): Promise<Outcome> {
-  const line = {
+  const line: Line = {
     level: 'FAIL',
+    code: decision.verdict.code as Code,
     text: `${decision.verdict.reason}; ${why}`,
     next: whyCommand(node.name),
-  } as const
+  }
   const changed = { ...decision, lines: [line] }
   return finish(ctx, node, observation, changed, decision.memory, began, before)
 }
@@ -193,23 +196,25 @@ function report(
   if (result.did === 'ok') {
     const was = result.ended.how === 'unknown' ? '' : `, the one before ended: ${result.ended.detail}`
     const closed = heldBefore ? ', hold-down closed' : ''
-    const text = `relaunch OK after ${seconds}s${was}${closed}${notes}`
-    say(ctx, node, { level: 'INFO', text }, 'relaunch-ok')
-    pageRecovered(pager, 'browser-fault', node.name, `relaunch OK after ${seconds}s`)
+    const ok = said('relaunch-ok', { seconds })
+    say(ctx, node, { level: 'INFO', ...ok, text: `${ok.text}${was}${closed}${notes}` })
+    pageRecovered(pager, 'browser-fault', node.name, ok)
     return
   }
   const was = `the one before: ${result.ended.how}, ${result.ended.detail}`
-  const text = `relaunch FAILED — needs operator attention: ${result.reason}; ${was}${notes}`
-  say(ctx, node, { level: 'FAIL', text, next: whyCommand(node.name) }, 'relaunch-failed')
+  const cause = result.judgement.verdict.code
+  const failed = said('relaunch-failed', { reason: `${result.reason}; ${was}${notes}` })
+  say(ctx, node, { level: 'FAIL', ...failed, cause, next: whyCommand(node.name) })
   const held = memory.held !== undefined
   const release = `chromebox-watchdog release ${node.name}`
-  const heldText = `HELD DOWN after ${memory.failures} failed relaunches: ${result.reason}`
-  if (held) say(ctx, node, { level: 'FAIL', text: heldText, next: release }, 'held-down')
-  const told = withNext(held ? heldText : text, held ? release : whyCommand(node.name))
-  const said = page(pager, 'browser-fault', node.name, told)
+  const down = { ...said('held-down', { failures: memory.failures, reason: result.reason }), next: release }
+  if (held) say(ctx, node, { level: 'FAIL', ...down })
+  const paged = held ? down : { ...failed, cause, next: whyCommand(node.name) }
+  const told = page(pager, 'browser-fault', node.name, paged)
   // A hold is news of its own: nothing but the half-open attempts happens from here on.
-  if (held && !heldBefore && said === undefined) {
-    ctx.log.write('PAGE', node.name, `browser-fault: ${told}`, { code: 'browser-fault', page: 'held' })
+  if (held && !heldBefore && told === undefined) {
+    const line: Line = { level: 'PAGE', ...down, text: `browser-fault: ${down.text}` }
+    ctx.log.write(node.name, line, { kind: 'browser-fault', page: 'held' })
   }
 }
 

@@ -1,5 +1,9 @@
+import type { PageKind } from '../../page.ts'
+import { type Code, text } from '../../report/codes.ts'
+import { type Line, line, said } from '../../report/line.ts'
+import { verdict as verdictOf } from '../../report/verdict.ts'
 import type { LayerMark, Now, Verdict } from '../../types.ts'
-import type { Action, Decision, Guard, Line, Memory, Observation, PageEvent, Policy } from './types.ts'
+import type { Action, Decision, Guard, Memory, Observation, PageEvent, Policy } from './types.ts'
 
 /**
  * What one look at a node means and what may be done about it. Pure.
@@ -14,20 +18,21 @@ export function decide(o: Observation, memory: Memory, now: Now, policy: Policy)
     return paused(why, m, decide(bare, m, now, policy))
   }
   if (!o.netns.seen) {
-    return cannotTell(o, m, unknown('netns', 'netns-unseen', `cannot see the namespace: ${o.netns.why}`), [])
+    return cannotTell(o, m, verdictOf('netns-unseen', [], { why: o.netns.why }), [])
   }
   if (!o.netns.value.exists || !o.netns.value.isNamespace) return netnsMissing(o, m)
   const marks: LayerMark[] = [{ layer: 'netns', state: 'ok' }]
-  const pages: PageEvent[] = [{ kind: 'netns-fault', failing: false, reason: `netns warp-${o.node} is back` }]
+  const back = said('netns-recovered', { netns: `warp-${o.node}` })
+  const pages: PageEvent[] = [{ kind: 'netns-fault', failing: false, ...back }]
   const egress = o.egress
   if (!egress || egress.state === 'unknown') {
-    const why = egress?.reason ?? 'not asked'
-    return cannotTell(o, m, unknown('egress', egress?.code ?? 'egress-unseen', why), marks, pages)
+    const unseen = verdictOf('egress-unseen', [], { why: 'not asked' })
+    return cannotTell(o, m, egress ? { ...unseen, reason: egress.reason } : unseen, marks, pages)
   }
   if (egress.state === 'down' || egress.state === 'uplink-down') return egressDown(o, m, marks, pages)
   const note = egress.note === undefined ? {} : { note: egress.note }
   marks.push({ layer: 'egress', state: egress.state === 'ok' ? 'ok' : 'not-configured', ...note })
-  pages.push({ kind: 'tunnel-fault', failing: false, reason: 'egress works again' })
+  pages.push({ kind: 'tunnel-fault', failing: false, ...said('tunnel-recovered') })
   return browserLayers(o, m, now, policy, marks, pages)
 }
 
@@ -50,25 +55,22 @@ export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
 
 /** What was seen is told as it is; nothing is done, paged, logged or remembered for it. */
 function paused(why: { reason: string; by: string }, memory: Memory, beneath: Decision): Decision {
-  const reason = `paused by ${why.by}: ${why.reason}`
-  const evidence = beneath.verdict.reason === '' ? [] : [beneath.verdict.reason]
-  const verdict: Verdict = { state: 'unknown', code: 'paused', reason, evidence }
+  const verdict = verdictOf('paused', [beneath.verdict.reason], why)
   return { verdict, layers: beneath.layers, actions: [], memory, pages: [], lines: [] }
 }
 
 function netnsMissing(o: Observation, m: Memory): Decision {
   const there = o.netns.seen && o.netns.value.exists
   const evidence = there ? [`/run/netns/warp-${o.node} is there and is no namespace`] : []
-  const reason = `netns warp-${o.node} missing`
-  const verdict: Verdict = { state: 'unhealthy', layer: 'netns', code: 'netns-missing', reason, evidence }
-  const line: Line = { level: 'FAIL_LOUD', text: withEvidence(verdict), next: `netvm-node-up ${o.node}` }
+  const verdict = verdictOf('netns-missing', evidence, { netns: `warp-${o.node}` })
+  const next = `netvm-node-up ${o.node}`
   return {
     verdict,
-    layers: fill([{ layer: 'netns', state: 'fail', note: evidence[0] ?? 'missing' }]),
+    layers: fill([failed(verdict, evidence[0] ?? 'missing')]),
     actions: [],
     memory: lowerFault(m, 'netns'),
-    pages: [{ kind: 'netns-fault', failing: true, reason }],
-    lines: [line],
+    pages: [failing('netns-fault', verdict)],
+    lines: [{ level: 'FAIL_LOUD', code: 'netns-missing', text: withEvidence(verdict), next }],
   }
 }
 
@@ -86,15 +88,15 @@ function egressDown(o: Observation, m: Memory, marks: LayerMark[], pages: PageEv
   const actions: Action[] =
     uplink || futile ? [] : [{ kind: 'restart-tunnel', reason: egress.reason, confirm: 'at-once' }]
   // Never as a browser fault; the uplink has a page of its own, one for the fleet.
-  if (futile && !uplink) pages.push({ kind: 'tunnel-fault', failing: true, reason: egress.reason })
+  if (futile && !uplink) pages.push(failing('tunnel-fault', verdict))
   const next = uplink ? 'box fleet status' : `chromebox-watchdog ${o.node} --why`
   return {
     verdict,
-    layers: fill([...marks, { layer: 'egress', state: 'fail', note: egress.note ?? egress.reason }]),
+    layers: fill([...marks, failed(verdict, egress.note ?? egress.reason)]),
     actions,
     memory: lowerFault(m, 'egress'),
     pages,
-    lines: [{ level: 'FAIL', text: withEvidence(verdict), next }],
+    lines: [{ level: 'FAIL', code: codeOf(verdict), text: withEvidence(verdict), next }],
   }
 }
 
@@ -107,7 +109,7 @@ function browserLayers(
   pages: PageEvent[],
 ): Decision {
   const browser = o.browser
-  if (!browser) return cannotTell(o, m, unknown('process', 'not-asked', 'browser not asked'), below, pages)
+  if (!browser) return cannotTell(o, m, verdictOf('browser-not-asked', []), below, pages)
   const { verdict } = browser
   const layers = fill([...below, ...browser.marks])
   if (verdict.state === 'unknown') return cannotTell(o, m, verdict, [...below, ...browser.marks], pages)
@@ -115,20 +117,24 @@ function browserLayers(
   const held = m.held ?? (m.failures >= policy.holdAfter ? { sinceWallMs: now.wallMs } : undefined)
   const memory = held && !m.held ? { ...m, held } : m
   const guard = strictest(guards(o, memory, now, policy))
-  const text = withEvidence(verdict)
-  if (held) pages.push({ kind: 'browser-fault', failing: true, reason: `HELD DOWN: ${verdict.reason}` })
+  const finding = withEvidence(verdict)
+  const code = codeOf(verdict)
+  if (held) {
+    const what = said('held-down', { failures: m.failures, reason: verdict.reason })
+    pages.push({ kind: 'browser-fault', failing: true, ...what })
+  }
   if (guard) {
     if (guard.name === 'squatted' || guard.name === 'not-applied') {
-      const reason = guard.name === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
-      pages.push({ kind: 'browser-fault', failing: true, reason })
+      const what = guard.name === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
+      pages.push({ kind: 'browser-fault', failing: true, code, text: what })
     }
     const ways = {
       held: `chromebox-watchdog release ${o.node}`,
       'not-applied': `ensure-node-supervision ${o.node}`,
     }
     const next = ways[guard.name as keyof typeof ways] ?? why(o.node)
-    const line: Line = { level: 'FAIL', text: `${text}; ${guard.text}`, next }
-    return { verdict, layers, actions: [], guard, memory, pages, lines: [line] }
+    const lines: Line[] = [{ level: 'FAIL', code, text: `${finding}; ${guard.text}`, next }]
+    return { verdict, layers, actions: [], guard, memory, pages, lines }
   }
   const action: Action = {
     kind: 'relaunch-browser',
@@ -137,15 +143,15 @@ function browserLayers(
     halfOpen: held !== undefined,
   }
   const doing = held ? 'half-open attempt: relaunching' : 'relaunching'
-  const line: Line = { level: 'FAIL', text: `${text}; ${doing}`, next: why(o.node) }
-  return { verdict, layers, actions: [action], memory, pages, lines: [line] }
+  const lines: Line[] = [{ level: 'FAIL', code, text: `${finding}; ${doing}`, next: why(o.node) }]
+  return { verdict, layers, actions: [action], memory, pages, lines }
 }
 
 function healthy(verdict: Verdict, layers: readonly LayerMark[], m: Memory, pages: PageEvent[]): Decision {
   const { held, lowerFault: _l, notBeforeBootMs, ...rest } = m
   const stale = held ?? _l ?? notBeforeBootMs ?? (m.failures > 0 ? m.failures : undefined)
-  pages.push({ kind: 'browser-fault', failing: false, reason: 'browser healthy again' })
-  const lines: Line[] = held ? [{ level: 'INFO', text: 'healthy again: hold-down closed' }] : []
+  pages.push({ kind: 'browser-fault', failing: false, ...said('browser-recovered') })
+  const lines: Line[] = held ? [line('INFO', 'hold-closed')] : []
   const memory = stale === undefined ? m : { ...rest, failures: 0 }
   return { verdict, layers, actions: [], memory, pages, lines }
 }
@@ -155,15 +161,15 @@ export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Gua
   const found: Guard[] = []
   const browser = o.browser
   if (browser?.verdict.code === 'port-squatted') {
-    found.push({ name: 'squatted', text: 'not relaunched: a relaunch cannot free the port' })
+    found.push({ name: 'squatted', text: text('squatted') })
   }
   if (o.notApplied !== undefined) {
-    found.push({ name: 'not-applied', text: `not relaunched: ${o.notApplied}` })
+    found.push({ name: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
   }
   const age = browser?.process?.ageMs
   if (age !== undefined && age < policy.freshBrowserMs) {
-    const text = `skip kill: launched ${Math.floor(age / 1000)}s ago`
-    found.push({ name: 'fresh', text, eligibleInMs: policy.freshBrowserMs - age })
+    const skip = text('fresh', { seconds: Math.floor(age / 1000) })
+    found.push({ name: 'fresh', text: skip, eligibleInMs: policy.freshBrowserMs - age })
   }
   const lastMs = m.last ? (m.last.endBootMs ?? m.last.startBootMs) : undefined
   const waitFrom = (waitMs: number) => (lastMs === undefined ? 0 : lastMs + waitMs - now.bootMs)
@@ -171,24 +177,24 @@ export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Gua
     const earned = m.lowerFault !== undefined
     const left = waitFrom(earned ? policy.backoffBaseMs : policy.halfOpenMs)
     if (left > 0) {
-      const text = `HELD DOWN after ${m.failures} failed relaunches, one attempt in ${span(left)}`
-      found.push({ name: 'held', text, eligibleInMs: left })
+      const why = text('held', { failures: m.failures, wait: span(left) })
+      found.push({ name: 'held', text: why, eligibleInMs: left })
     }
   } else if (m.failures > 0) {
     const left = waitFrom(backoff(m.failures, policy))
-    const text = `backing off after ${count(m.failures, 'failed relaunch')}, next attempt in ${span(left)}`
-    if (left > 0) found.push({ name: 'backoff', text, eligibleInMs: left })
+    const why = text('backoff', { failed: count(m.failures, 'failed relaunch'), wait: span(left) })
+    if (left > 0) found.push({ name: 'backoff', text: why, eligibleInMs: left })
   }
   const cautious = m.notBeforeBootMs === undefined ? 0 : m.notBeforeBootMs - now.bootMs
   if (cautious > 0) {
-    const text = `state file was corrupt: no relaunch for ${span(cautious)}`
-    found.push({ name: 'cautious', text, eligibleInMs: cautious })
+    const why = text('cautious', { wait: span(cautious) })
+    found.push({ name: 'cautious', text: why, eligibleInMs: cautious })
   }
   const quick = m.quickDeaths + (isQuickDeath(o, m, now, policy) ? 1 : 0)
   if (quick > policy.holdAfter) {
     const left = waitFrom(backoff(quick - policy.holdAfter, policy))
-    const text = `crash loop: ended ${quick} times soon after a relaunch, next attempt in ${span(left)}`
-    if (left > 0) found.push({ name: 'crash-loop', text, eligibleInMs: left })
+    const why = text('crash-loop', { times: quick, wait: span(left) })
+    if (left > 0) found.push({ name: 'crash-loop', text: why, eligibleInMs: left })
   }
   return found
 }
@@ -228,9 +234,12 @@ function cannotTell(
 ): Decision {
   const last = seen.some((s) => s.state === 'unknown')
   const here: LayerMark[] =
-    last || !verdict.layer ? [] : [{ layer: verdict.layer, state: 'unknown', note: verdict.reason }]
-  const line: Line = { level: 'WARN', text: `cannot tell: ${verdict.reason}`, next: why(o.node) }
-  return { verdict, layers: fill([...seen, ...here]), actions: [], memory, pages, lines: [line] }
+    last || !verdict.layer
+      ? []
+      : [{ layer: verdict.layer, state: 'unknown', code: verdict.code, note: verdict.reason }]
+  const told = `cannot tell: ${verdict.reason}`
+  const lines: Line[] = [{ level: 'WARN', code: codeOf(verdict), text: told, next: why(o.node) }]
+  return { verdict, layers: fill([...seen, ...here]), actions: [], memory, pages, lines }
 }
 
 function lowerFault(m: Memory, layer: 'netns' | 'egress'): Memory {
@@ -246,8 +255,16 @@ function fill(marks: readonly LayerMark[]): LayerMark[] {
   ]
 }
 
-function unknown(layer: LayerMark['layer'], code: string, reason: string): Verdict {
-  return { state: 'unknown', layer, code, reason, evidence: [] }
+const codeOf = (v: Verdict) => v.code as Code
+const failing = (kind: PageKind, v: Verdict): PageEvent => ({
+  kind,
+  failing: true,
+  code: codeOf(v),
+  text: v.reason,
+})
+
+function failed({ layer, code }: Verdict, note: string): LayerMark {
+  return { layer: layer ?? 'process', state: 'fail', code, note }
 }
 
 function withEvidence(v: Verdict): string {

@@ -1,6 +1,7 @@
 import { now } from '../../clock.ts'
 import { EXIT, type ExitCode } from '../../exit-codes.ts'
 import { withLock } from '../../lock.ts'
+import { line } from '../../report/line.ts'
 import type { Node } from '../../types.ts'
 import { releaseMemory } from './memory.ts'
 import { type RunContext, say } from './run.ts'
@@ -24,7 +25,7 @@ export async function releaseCommand(ctx: RunContext, node: Node): Promise<ExitC
       process.stderr.write(`chromebox-watchdog: ${problem}; next: df ${ctx.p.state}\n`)
       return EXIT.UNHEALTHY
     }
-    say(ctx, node, { level: 'INFO', text: `released by an operator: ${what}` }, 'released')
+    say(ctx, node, line('INFO', 'released', { what }))
     process.stdout.write(`${node.name}: released (${what}); next: chromebox-watchdog ${node.name}\n`)
     return EXIT.OK
   })

@@ -3,6 +3,7 @@ import { repairTunnel } from '../../egress/repair.ts'
 import { askUplink } from '../../egress/uplink.ts'
 import { pageUplink } from '../../egress/uplink-page.ts'
 import { withLock } from '../../lock.ts'
+import type { Code } from '../../report/codes.ts'
 import type { Node, ReceiptAction } from '../../types.ts'
 import { egressFinding } from './egress-port.ts'
 import { observe } from './observe.ts'
@@ -44,33 +45,35 @@ async function restart(ctx: RunContext, node: Node, seen: Observation): Promise<
   const { reason, evidence, code } = seen.egress ?? {
     reason: 'egress down',
     evidence: [],
-    code: 'egress-down',
+    code: 'egress-no-answer',
   }
   const facts = evidence.length > 0 ? ` (${evidence.join('; ')})` : ''
   const next = whyCommand(node.name)
-  say(ctx, node, { level: 'FAIL', text: `${reason}${facts}; restarting the tunnel`, next }, code)
+  say(ctx, node, {
+    level: 'FAIL',
+    code: code as Code,
+    text: `${reason}${facts}; restarting the tunnel`,
+    next,
+  })
   const repair = await repairTunnel(ctx, node)
   const action: ReceiptAction = {
     kind: 'restart-tunnel',
     startedWallMs: repair.startedWallMs,
     durationMs: Math.round(repair.durationMs),
     helped: repair.ok,
+    code: repair.ok ? 'tunnel-restart-ok' : 'tunnel-restart-failed',
     detail: [repair.text, ...repair.evidence].join('; '),
   }
   if (repair.ok) {
-    say(ctx, node, { level: 'INFO', text: repair.text }, 'tunnel-restarted')
+    say(ctx, node, { level: 'INFO', code: 'tunnel-restart-ok', text: repair.text })
     return {
       observation: { ...(await observe(ctx, node, now(ctx.p))), tunnelTried: true },
       actions: [action],
     }
   }
   const why = repair.evidence.length > 0 ? ` (${repair.evidence.join('; ')})` : ''
-  say(
-    ctx,
-    node,
-    { level: 'FAIL', text: `${repair.text}: ${repair.verdict.reason}${why}`, next },
-    'tunnel-failed',
-  )
+  const failed = { code: 'tunnel-restart-failed', cause: repair.verdict.code } as const
+  say(ctx, node, { level: 'FAIL', ...failed, text: `${repair.text}: ${repair.verdict.reason}${why}`, next })
   const egress = egressFinding(repair.verdict)
   return { observation: { ...seen, egress, tunnelTried: true }, actions: [action] }
 }

@@ -7,11 +7,12 @@ import type { Log } from '../../log.ts'
 import { page, pageRecovered } from '../../page.ts'
 import { pagePath } from '../../paths.ts'
 import { hostNamespaces, isNews, writeReceipt } from '../../receipts.ts'
+import { type Line, said } from '../../report/line.ts'
 import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import { decide } from './decide.ts'
 import { observe, withUnit } from './observe.ts'
 import { loadMemory, saveMemory } from './store.ts'
-import type { Decision, Line, Memory, Observation } from './types.ts'
+import type { Decision, Memory, Observation } from './types.ts'
 
 /**
  * All of a run must end below `TimeoutStartSec` (110 s) of its unit: 15 s for the lock, 13 s for two looks
@@ -110,8 +111,10 @@ export async function supervise(ctx: RunContext, node: Node): Promise<Outcome> {
 export function remember(ctx: RunContext, node: Node): Memory {
   const read = loadMemory(ctx.p, ctx.config, node.name)
   if (read.corrupt) {
-    const text = `state file was corrupt (${read.corrupt.why}), kept as ${read.corrupt.keptAs}; no relaunch before the longest back-off is over`
-    say(ctx, node, { level: 'WARN', text, next: `chromebox-watchdog release ${node.name}` }, 'state-corrupt')
+    const { why, keptAs: kept } = read.corrupt
+    const more = '; no relaunch before the longest back-off is over'
+    const next = `chromebox-watchdog release ${node.name}`
+    say(ctx, node, { level: 'WARN', ...said('state-corrupt', { why, kept, more }), next })
   }
   return read.value
 }
@@ -140,7 +143,7 @@ export async function finish(
   actions: readonly ReceiptAction[],
 ): Promise<Outcome> {
   const at = now(ctx.p)
-  for (const line of decision.lines) say(ctx, node, line, decision.verdict.code)
+  for (const line of decision.lines) say(ctx, node, line)
   tellPages(ctx, node, decision, at)
   const { identity, last } = observation
   const receipt = makeReceipt(ctx, node, decision, memory, at, began, actions, undefined, identity)
@@ -152,19 +155,16 @@ export function tellPages(ctx: RunContext, node: Node, decision: Decision, at: N
   const pager = { p: ctx.p, config: ctx.config, now: at, log: ctx.log }
   const next = decision.lines.find((l) => l.next !== undefined)?.next ?? whyCommand(node.name)
   for (const event of decision.pages) {
-    const { kind, reason } = event
-    if (event.failing) page(pager, kind, node.name, withNext(reason, next))
-    else pageRecovered(pager, kind, node.name, reason)
+    const { kind, code, text } = event
+    if (event.failing) page(pager, kind, node.name, { code, text, next })
+    else pageRecovered(pager, kind, node.name, { code, text })
   }
 }
 
-/** Every line that asks for somebody ends with one command to run. */
-export function say(ctx: RunContext, node: Node, line: Line, code: string): void {
-  const text = line.next === undefined ? line.text : withNext(line.text, line.next)
-  ctx.log.write(line.level, node.name, text, { code })
+export function say(ctx: RunContext, node: Node, line: Line): void {
+  ctx.log.write(node.name, line)
 }
 
-export const withNext = (text: string, next: string): string => `${text}; next: ${next}`
 export const whyCommand = (node: string): string => `chromebox-watchdog ${node} --why`
 
 /**
@@ -183,7 +183,8 @@ export async function leave(
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code ?? String(err)
     const next = `df ${ctx.p.receipts}`
-    say(ctx, node, { level: 'WARN', text: `cannot write the receipt: ${code}`, next }, 'receipt')
+    const why = `cannot write the receipt: ${code}`
+    say(ctx, node, { level: 'WARN', ...said('state-not-kept', { why }), next })
   }
 }
 

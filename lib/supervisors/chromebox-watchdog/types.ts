@@ -1,7 +1,9 @@
 import type { BrowserJudgement, UnitState } from '../../browser/types.ts'
 import type { Config } from '../../config.ts'
 import type { PageKind } from '../../page.ts'
-import type { LayerMark, LogLevel, Look, Receipt, Verdict } from '../../types.ts'
+import type { Code } from '../../report/codes.ts'
+import type { Line } from '../../report/line.ts'
+import type { LayerMark, Look, Receipt, Verdict } from '../../types.ts'
 import type { EgressFinding } from './egress-port.ts'
 
 /** What one look at a node saw. A layer above a failing one may be absent: it was not asked. */
@@ -70,23 +72,19 @@ export type Action =
 
 /** What keeps a run from acting. */
 export interface Guard {
+  /** A code of the table. */
   readonly name: 'fresh' | 'squatted' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
   readonly text: string
   /** Milliseconds until this guard lets go; absent when time alone will not do it. */
   readonly eligibleInMs?: number
 }
 
+/** A fault that needs a person, or the end of one; `code` and `text` are what the page says. */
 export interface PageEvent {
   readonly kind: PageKind
   readonly failing: boolean
-  readonly reason: string
-}
-
-/** A log line without its node; `next` is the one command to run. */
-export interface Line {
-  readonly level: LogLevel
+  readonly code: Code
   readonly text: string
-  readonly next?: string
 }
 
 export interface Decision {
