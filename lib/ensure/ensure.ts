@@ -64,9 +64,10 @@ function unitsOf(f: Finding): string[] {
   return f.actions.flatMap((a) => ('unit' in a ? [a.unit] : []))
 }
 
-/** The same finding in two looks: the time that it has lasted is no part of it. */
-function key(f: Finding): string {
-  return `${f.scope} ${f.code} ${f.says.replace(/\b\d+(s|min|h|d)\b/g, '')}`
+/** The same finding in two looks. Its sentence is no part of that: it may tell how long it has lasted. */
+function key({ scope, code, actions, next = '' }: Finding): string {
+  const about = actions.map((a) => [a.kind, 'unit' in a ? a.unit : 'path' in a ? a.path : ''])
+  return JSON.stringify([scope, code, about, next])
 }
 
 function allOr(scope: string): string {

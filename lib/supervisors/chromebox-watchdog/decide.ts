@@ -199,6 +199,9 @@ export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Gua
   return found
 }
 
+/** SIGKILL and SIGTERM. */
+const FROM_OUTSIDE: ReadonlySet<number> = new Set([9, 15])
+
 /**
  * True when the browser that the last attempt brought back ended by itself within the guard time. A
  * KILL or TERM from outside is no crash; a browser that answers and then dies every few seconds is.
@@ -208,7 +211,7 @@ export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy
   const since = m.last?.endBootMs
   if (since === undefined || now.bootMs - since >= policy.freshBrowserMs) return false
   const ended = o.unit?.ended
-  return !(ended?.how === 'signal' && /\b(SIG)?(KILL|TERM)\b/.test(ended.detail))
+  return !(ended?.how === 'signal' && FROM_OUTSIDE.has(ended.status ?? 0))
 }
 
 /** Wait after `failures` consecutive failed attempts, in milliseconds: base × 2^(failures−1), capped. */
