@@ -1,14 +1,47 @@
 import { sh } from '../../../tests/kit/lab.ts'
-import { median } from './stats.ts'
+import { judge, median } from './stats.ts'
 
-/** Wall clock of a command in ms, median of `times` after one that warms the caches; what it printed last. */
-export function wall(argv: readonly string[], times = 9): { ms: number; out: string; code: number | null } {
+/** Wall clock of one run of a command, in ms. */
+function once(argv: readonly string[]): { ms: number; out: string } {
+  const started = performance.now()
+  const { stdout } = sh(argv)
+  return { ms: performance.now() - started, out: stdout }
+}
+
+/** Wall clock of `node -e 0` in ms, median of `times` after one that warms the caches: what a limit is a multiple of. */
+export function nodeMs(times = 9): number {
+  once(NODE)
+  return median(Array.from({ length: times }, () => once(NODE).ms))
+}
+
+const NODE = ['node', '-e', '0']
+
+/**
+ * Judges a command by the wall clock of `node -e 0` in the same shell, the two in turn, after one of each that warms
+ * the caches: a slower machine makes both slower.
+ * @param inShell the command line that runs another one in the shell
+ * @param limit how many times `node -e 0` the command may take
+ */
+export function judgeWall(
+  what: string,
+  inShell: (argv: readonly string[]) => readonly string[],
+  argv: readonly string[],
+  limit: number,
+  times = 9,
+): { met: boolean; out: string } {
   const took: number[] = []
-  let last = sh(argv)
+  const base: number[] = []
+  let out = once(inShell(argv)).out
+  once(inShell(NODE))
   for (let i = 0; i < times; i++) {
-    const started = performance.now()
-    last = sh(argv)
-    took.push(performance.now() - started)
+    base.push(once(inShell(NODE)).ms)
+    const run = once(inShell(argv))
+    took.push(run.ms)
+    out = run.out
   }
-  return { ms: median(took), out: last.stdout, code: last.code }
+  const [ms, bare] = [median(took), median(base)]
+  process.stdout.write(
+    `${what}: ${ms.toFixed(0)} ms, node -e 0 ${bare.toFixed(0)} ms (medians of ${times})\n`,
+  )
+  return { met: judge(`${what} / node -e 0`, ms / bare, limit), out }
 }
