@@ -72,7 +72,7 @@ test('younger than the guard: left alone, and both texts name the wait', async (
     assert.equal(tick('n1').status, '1')
     assert.match(
       linesSince(mark, 'n1').join('\n'),
-      /FAIL \[n1\] CDP unreachable .*; skip kill: launched \d+s ago; next: /,
+      /FAIL \[n1\] CDP unreachable .*; skip kill: launched \d+s ago(?: \{[a-z-]+\})*; next: /,
     )
     const dry = sh(['chromebox-watchdog', 'n1', '--dry-run'])
     assert.match(dry.stdout, /would relaunch; browser \d+ s old, eligible in \d+ s/)

@@ -138,7 +138,10 @@ test('the veth loses its host address: told and paged once by the owner of the r
   const paged = linesSince(mark, 'n1').filter((l) => l.includes(' PAGE '))
   assert.deepEqual(paged, [])
   const relay = logText('cdp-relay-watchdog').slice(relayMark).split('\n')
-  assert.match(relay[0] ?? '', /FAIL_LOUD \[n1\] veth \S+ has no 10\.201\.\d+\.1\/30; next: ip addr add /)
+  assert.match(
+    relay[0] ?? '',
+    /FAIL_LOUD \[n1\] veth \S+ has no 10\.201\.\d+\.1\/30(?: \{[a-z-]+\})*; next: ip addr add /,
+  )
   assert.equal(relay.filter((l) => l.includes(' PAGE ')).length, 1)
   assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.state, 'healthy')
   assert.equal(mainPid('n1'), old)
@@ -150,7 +153,10 @@ test('the namespace deleted under a living browser: loud, paged once, the browse
   ok(['ip', 'netns', 'del', 'warp-n1'])
   for (let i = 0; i < 3; i++) assert.equal(tick('n1').status, '1')
   const lines = linesSince(mark, 'n1')
-  assert.match(lines[0] ?? '', /FAIL_LOUD \[n1\] netns warp-n1 missing; next: netvm-node-up n1$/)
+  assert.match(
+    lines[0] ?? '',
+    /FAIL_LOUD \[n1\] netns warp-n1 missing(?: \{[a-z-]+\})*; next: netvm-node-up n1$/,
+  )
   assert.equal(lines.filter((l) => l.includes(' PAGE ')).length, 1)
   assert.match(lines.join('\n'), /PAGE \[n1\] netns-fault: netns warp-n1 missing/)
   assert.equal(browser('n1')?.pid, old)
@@ -174,7 +180,7 @@ test('a plain file where the namespace was: loud, no restart loop', (t) => {
   assert.equal(tick('n1').status, '1')
   assert.match(
     linesSince(mark, 'n1')[0] ?? '',
-    /FAIL_LOUD \[n1\] netns warp-n1 missing \(.* is no namespace\); next: /,
+    /FAIL_LOUD \[n1\] netns warp-n1 missing \(.* is no namespace\)(?: \{[a-z-]+\})*; next: /,
   )
   assert.equal(state('n1').attempts.length, before)
 })
