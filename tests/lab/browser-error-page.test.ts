@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { before, test } from 'node:test'
 import {
+  FAILING,
   linesSince,
   logMark,
   mainPid,
@@ -69,6 +70,7 @@ test('the site is down when the browser starts: its error page does not pass for
   ok(['systemctl', 'daemon-reload'])
   t.after(installSites)
   ok(['systemctl', 'stop', 'lab-site@n1.service'])
+  writeConfig(FAILING)
   const mark = logMark()
   process.kill(mainPid('n1'), 'SIGKILL')
   const line = await untilLine('n1', mark, /relaunch (FAILED|OK)/, 60_000)
@@ -79,6 +81,7 @@ test('the site is down when the browser starts: its error page does not pass for
   await untilIdle('n1')
   assert.deepEqual(titles('n1'), [HOST], 'the target list itself does not tell')
   assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.code, 'error-page')
+  writeConfig(SHORT)
   ok(['systemctl', 'start', 'lab-site@n1.service'])
   const end = logMark()
   await until(

@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { before, beforeEach, test } from 'node:test'
 import {
+  FAILING,
   inPage,
   linesSince,
   logMark,
@@ -37,6 +38,7 @@ import {
   titles,
   until,
   untilTitled,
+  writeConfig,
 } from '../kit/lab.ts'
 
 before(() => quietNode('n1'))
@@ -164,6 +166,7 @@ test('a malformed row: its node is refused by line and reason, the others stay s
 })
 
 test('a page of nothing but an error counts as missing, and the failed attempt says so', async () => {
+  writeConfig(FAILING)
   setSite('n1', { title: 'Moved' })
   const mark = logMark()
   process.kill(old, 'SIGKILL')

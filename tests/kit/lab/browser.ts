@@ -28,6 +28,9 @@ export const SHORT = {
   NETVM_BACKOFF_MAX: 6,
 }
 
+/** The same where a relaunch is to fail: long enough for a browser to show what it has, and no longer. */
+export const FAILING = { ...SHORT, NETVM_RELAUNCH_INTERVAL: 2 }
+
 /** A node that is up and looked at only when a test says so, or by OnFailure=. */
 export async function quietNode(node: string, title = 'Chat'): Promise<void> {
   writeConfig(SHORT)
