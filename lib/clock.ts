@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { Clocks } from './base/damping.ts'
 import { type Paths, paths } from './paths.ts'
 import type { Now } from './types.ts'
 
@@ -10,6 +11,14 @@ import type { Now } from './types.ts'
  */
 export function now(p: Paths = paths()): Now {
   return { wallMs: Date.now(), bootMs: bootMs(p), bootId: bootId(p) }
+}
+
+/** The same with what CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, both read together: for stamps of systemd and the journal. */
+export function clocks(p: Paths = paths()): Clocks {
+  const at = now(p)
+  const aheadMs = bootMs(p) - monotonicMs()
+  // /proc/uptime has 10 ms steps, and somebody may come between the two: a difference below that is none.
+  return { ...at, aheadMs: Math.abs(aheadMs) < 50 ? 0 : aheadMs }
 }
 
 /**
@@ -39,15 +48,6 @@ function readOr(path: string, fallback: string): string {
   } catch {
     return fallback
   }
-}
-
-/**
- * Milliseconds from `then` to `at`. Within one boot this is boot time, so a step of the wall clock
- * changes nothing. Across a reboot only the wall clock is left; it is never negative then.
- */
-export function elapsedMs(then: Now, at: Now): number {
-  if (then.bootId === at.bootId) return at.bootMs - then.bootMs
-  return Math.max(0, at.wallMs - then.wallMs)
 }
 
 /** RFC 3339 in UTC with milliseconds, e.g. `2026-01-02T03:04:05.678Z`; `invalid-time` for a time that is none. */

@@ -1,3 +1,4 @@
+import { elapsedMs } from './base/damping.ts'
 import { now } from './clock.ts'
 import { intentPath, type Paths } from './paths.ts'
 import { readState } from './state.ts'
@@ -11,10 +12,11 @@ export interface Intent {
   readonly reason: string
   readonly by: string
   readonly since: Now
-  /** Its end in boot time, good within the boot of `since`. */
+  /** Its end in the boot time of `since`, and by the wall clock: together they tell its length. */
   readonly untilBootMs?: number
-  /** Its end by the wall clock, for after a reboot. */
   readonly untilWallMs: number
+  /** When somebody ended it. The record stays: the runs within it have proved nothing. */
+  readonly ended?: Now
 }
 
 export interface IntentRead {
@@ -51,35 +53,52 @@ export function readIntent(p: Paths, node: string): IntentRead {
   return { ...(value && { intent: value }), ...(corrupt && { corrupt }) }
 }
 
-function parseIntent(v: unknown, node: string): Intent {
+/** @throws when it is no pause of the node */
+export function parseIntent(v: unknown, node: string): Intent {
   const i = v as Record<string, unknown>
-  const since = i.since as Now | undefined
   if (i.node !== node || i.kind !== 'pause') throw new Error(`no pause of ${node}`)
   if (typeof i.reason !== 'string' || typeof i.by !== 'string') throw new Error('reason or by is missing')
   if (!isTime(i.untilWallMs)) throw new Error('untilWallMs is no time')
   if (i.untilBootMs !== undefined && !isTime(i.untilBootMs)) throw new Error('untilBootMs is no time')
-  if (!isTime(since?.wallMs) || !isTime(since.bootMs) || typeof since.bootId !== 'string') {
-    throw new Error('since is no time')
-  }
   return {
     node,
     kind: 'pause',
     reason: clean(i.reason),
     by: clean(i.by, 80),
-    since: { wallMs: since.wallMs, bootMs: since.bootMs, bootId: since.bootId },
+    since: parseNow(i.since, 'since'),
     ...(i.untilBootMs !== undefined && { untilBootMs: i.untilBootMs }),
     untilWallMs: i.untilWallMs,
+    ...(i.ended !== undefined && { ended: parseNow(i.ended, 'ended') }),
   }
+}
+
+function parseNow(v: unknown, what: string): Now {
+  const n = v as Now | undefined
+  if (!isTime(n?.wallMs) || !isTime(n.bootMs) || typeof n.bootId !== 'string') {
+    throw new Error(`${what} is no time`)
+  }
+  return { wallMs: n.wallMs, bootMs: n.bootMs, bootId: n.bootId }
 }
 
 function isTime(v: unknown): v is number {
   return typeof v === 'number' && Number.isFinite(v)
 }
 
-/** Within one boot the end is boot time, so a step of the wall clock changes nothing. */
+/**
+ * Milliseconds until a pause ends; 0 or less when it is over, since then. One that was made under a wrong clock ends at
+ * the latest its own length after the next boot.
+ */
+export function pauseLeftMs(intent: Intent, at: Now): number {
+  const { since, untilBootMs, untilWallMs, ended } = intent
+  if (ended !== undefined) return -elapsedMs(ended, at)
+  // The shorter one: what an older release ended in another boot has only its wall clock's end moved.
+  const lengthMs = Math.min(
+    untilWallMs - since.wallMs,
+    (untilBootMs ?? Number.POSITIVE_INFINITY) - since.bootMs,
+  )
+  return lengthMs - elapsedMs(since, at)
+}
+
 export function isPaused(intent: Intent | undefined, at: Now): boolean {
-  if (intent === undefined) return false
-  if (intent.untilBootMs !== undefined && intent.since.bootId === at.bootId)
-    return at.bootMs < intent.untilBootMs
-  return at.wallMs < intent.untilWallMs
+  return intent !== undefined && pauseLeftMs(intent, at) > 0
 }

@@ -1,5 +1,6 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readlinkSync, writeSync } from 'node:fs'
-import { elapsedMs, now, wallIso } from './clock.ts'
+import { certainMs } from './base/damping.ts'
+import { now, wallIso } from './clock.ts'
 import { fromOs, LockedError, NetvmError } from './errors.ts'
 import { describe, nextAfter, type RunResult, run, runSync } from './exec.ts'
 import { EXIT } from './exit-codes.ts'
@@ -243,7 +244,7 @@ export function heldBy(p: Paths, name: string): string {
   if (!look.seen) return `the lock ${name}, held by a process that cannot be seen from here: ${look.why}`
   const h = look.value
   if (h === undefined) return `the lock ${name}, held by a process that left no name`
-  const age = seconds(elapsedMs(h.since, now(p)))
+  const age = seconds(certainMs(h.since, now(p)))
   const state = h.stopped ? ', STOPPED: it will not finish by itself' : ''
   return `the lock ${name}, held by ${h.program} (pid ${h.pid}${state}) since ${wallIso(h.since.wallMs)} (${age}): ${h.doing}`
 }

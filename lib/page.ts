@@ -1,4 +1,5 @@
-import { elapsedMs, wallIso } from './clock.ts'
+import { elapsedMs, notAhead } from './base/damping.ts'
+import { wallIso } from './clock.ts'
 import type { Config } from './config.ts'
 import { besideLock } from './lock.ts'
 import type { Log } from './log.ts'
@@ -56,13 +57,13 @@ export function decidePage(
   at: Now,
   repeatMs: number,
 ): { say: Say | undefined; memory: PageMemory } {
-  const open = memory.open
+  const open = memory.open && standing(memory.open, at)
   const holdMs = repeatMs / RECOVERY_PART
   const settled = open?.wellSince !== undefined && elapsedMs(open.wellSince, at) >= holdMs
   if (!event.failing) {
     if (open === undefined) return { say: undefined, memory }
     if (settled) return { say: 'recovery', memory: {} }
-    return { say: undefined, memory: open.wellSince ? memory : { open: { ...open, wellSince: at } } }
+    return { say: undefined, memory: { open: { ...open, wellSince: open.wellSince ?? at } } }
   }
   const { reason } = event
   const other = event.byReason === true && open?.reason !== reason
@@ -75,6 +76,16 @@ export function decidePage(
   if (elapsedMs(lastPaged, at) >= repeatMs)
     return { say: 'repeat', memory: { open: { since, lastPaged: at, reason } } }
   return { say: undefined, memory: { open: { since, lastPaged, reason } } }
+}
+
+/** What is ahead of the clock counts from now on: a page that nobody repeats until the clock is there is a lost one. */
+function standing(open: NonNullable<PageMemory['open']>, at: Now): NonNullable<PageMemory['open']> {
+  const { lastPaged, wellSince } = open
+  return {
+    ...open,
+    ...(lastPaged && { lastPaged: notAhead(lastPaged, at) }),
+    ...(wellSince && { wellSince: notAhead(wellSince, at) }),
+  }
 }
 
 export interface PageContext {

@@ -50,7 +50,7 @@ export function readState<T>(
     throw fromOs(err)
   }
   try {
-    return { value: parse(decode(text)), missing: false }
+    return { value: parse(decodeState(text)), missing: false }
   } catch (err) {
     const value = cautious()
     const why = clean(err instanceof Error ? err.message : String(err), 120)
@@ -58,7 +58,8 @@ export function readState<T>(
   }
 }
 
-function decode(text: string): unknown {
+/** What a state file's text holds. @throws when it is not one of ours, or of another version */
+export function decodeState(text: string): unknown {
   if (text.length === 0) throw new Error('the file is empty')
   if (/^\0+$/.test(text)) throw new Error('the file is full of NULs')
   const value: unknown = JSON.parse(text)

@@ -1,3 +1,4 @@
+import { bootTimeMs, type Clocks } from './base/damping.ts'
 import { type RunResult, run } from './exec.ts'
 import { clean } from './text.ts'
 import type { Look } from './types.ts'
@@ -95,12 +96,13 @@ export async function show(
     'show',
     '--no-pager',
     '--no-ask-password',
+    // For `momentMs`; the other styles are in the local zone, or of whole seconds.
+    '--timestamp=us+utc',
     `--property=${wanted}`,
     '--',
     ...units,
   ]
-  // Timestamps for people are printed in the local zone otherwise.
-  const result = await run(argv, { deadlineMs, env: { TZ: 'UTC' } })
+  const result = await run(argv, { deadlineMs })
   if (result.missing) return { seen: false, why: MISSING }
   if (result.timedOut) return { seen: false, why: `systemctl show gave no answer in ${deadlineMs} ms` }
   if (result.code !== 0) {
@@ -137,6 +139,17 @@ export function parseShow(stdout: string): UnitShow[] {
     block[key] = Object.hasOwn(block, key) ? `${block[key]}\n${value}` : value
   }
   return blocks
+}
+
+/** The properties that `momentMs` reads. */
+export const momentProps = (names: readonly string[]): string[] => names.flatMap((n) => [n, `${n}Monotonic`])
+
+/** When something last happened to a unit (`ExecMainExitTimestamp`), in boot time; undefined when it never did. */
+export function momentMs(unit: UnitShow, name: string, at: Clocks): number | undefined {
+  const monoMs = Number(unit[`${name}Monotonic`] ?? 0) / 1000
+  if (!(monoMs > 0)) return undefined
+  const [, day, time] = / (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) UTC$/.exec(unit[name] ?? '') ?? []
+  return bootTimeMs({ monoMs, ...(day && { wallMs: Date.parse(`${day}T${time}Z`) }) }, at)
 }
 
 /** Starts a unit and waits for the job. Out of time ends the waiting, not the job: systemd carries on. */

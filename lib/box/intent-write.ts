@@ -18,7 +18,7 @@ export function whoAsks(env: NodeJS.ProcessEnv = process.env): string {
   }
 }
 
-/** The record of a pause. Its end is kept twice: in boot time for this boot, by the wall for the next. Pure. */
+/** The record of a pause. Pure. */
 export function makePause(node: string, by: string, reason: string, at: Now, forMs: number): Intent {
   return {
     node,
@@ -44,8 +44,7 @@ export function removePause(p: Paths, node: string, at: Now): boolean {
   const { intent } = readIntent(p, node)
   if (intent === undefined || !isPaused(intent, at)) return false
   try {
-    const sameBoot = intent.since.bootId === at.bootId
-    writePause(p, { ...intent, untilWallMs: at.wallMs, ...(sameBoot ? { untilBootMs: at.bootMs } : {}) })
+    writePause(p, { ...intent, ended: at })
   } catch {
     // On a full disk a pause must end all the same.
     rmSync(intentPath(p, node))

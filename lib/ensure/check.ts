@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { now } from '../clock.ts'
+import { clocks } from '../clock.ts'
 import { lookAtJournal } from '../evidence/journal.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { readReceipt } from '../receipts.ts'
@@ -40,7 +40,7 @@ function pointLine(point: Point): string {
 }
 
 async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly string[]): Promise<Point[]> {
-  const at = now(ctx.p)
+  const at = clocks(ctx.p)
   const journal = await lookAtJournal(nodes, at, JOURNAL_DEADLINE_MS)
   const receipt = (supervisor: Supervisor, node: string) => {
     const look = readReceipt(ctx.p, supervisor, node)

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { elapsedMs, now } from '../clock.ts'
+import { elapsedMs } from '../base/damping.ts'
+import { now } from '../clock.ts'
 import type { Paths } from '../paths.ts'
 import { readState, writeState } from '../state.ts'
 import type { Now } from '../types.ts'

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
+import { monotonicMs } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { run } from '../exec.ts'
 import { isNodeName } from '../names.ts'
@@ -64,11 +65,6 @@ export const UNIT_FILES = [
   ...LOOPS.flatMap((loop) => [`${loop}.service`, `${loop}.timer`]),
 ]
 
-/** CLOCK_MONOTONIC in milliseconds: the clock of systemd's *Monotonic properties. */
-export function monotonicMs(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n)
-}
-
 /**
  * Looks at everything ensure is responsible for: the registry, the files, systemd.
  * @param only restricts the look to one node; without it the whole host is looked at
@@ -96,6 +92,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   const looks: Record<string, UnitLook> = {}
   for (const [name, unit] of Object.entries(shown)) looks[name] = unitLook(p, name, unit)
   return {
+    // The clock of systemd's *Monotonic properties.
     nowMs: monotonicMs(),
     bootIdMissing: !existsSync(p.bootIdFile),
     nodes: active.map((node): NodeLook => {

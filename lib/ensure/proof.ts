@@ -65,7 +65,8 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   if (incomplete !== undefined) return say(false, `the journal is incomplete: ${incomplete}`, journal)
   const runs = look.value.runs.filter((r) => r.supervisor === supervisor)
   const last = judged(runs.at(-1), receipt)
-  const age = facts.nowMs - Math.max(last?.endBootMs ?? 0, receipt?.bootMs ?? 0)
+  // A run may have ended since the clocks were read.
+  const age = Math.max(0, facts.nowMs - Math.max(last?.endBootMs ?? 0, receipt?.bootMs ?? 0))
   if (last === undefined && receipt === undefined) {
     return say(false, 'no run in this boot', `systemctl list-timers ${unit}.timer`)
   }

@@ -1,15 +1,15 @@
 import { readdirSync } from 'node:fs'
-import { now as clock } from '../clock.ts'
+import { anchoredMs } from '../base/damping.ts'
+import { clocks } from '../clock.ts'
 import type { Config } from '../config.ts'
-import { type Intent, isPaused } from '../intent.ts'
+import { parseIntent, pauseLeftMs } from '../intent.ts'
 import { intentPath, type Paths } from '../paths.ts'
-import { clean } from '../text.ts'
 import type { Look, Node, Now, Receipt, Supervisor } from '../types.ts'
 import { decide } from './decide.ts'
 import { lookAtJournal } from './journal.ts'
 import { lookLive } from './live.ts'
 import { lookAtLogs } from './logs.ts'
-import { readMemory } from './memory.ts'
+import { type MemoryPolicy, readMemory } from './memory.ts'
 import { ownIdMap, Trust } from './owner.ts'
 import { hostNamespaces, trustedReceipt } from './receipts.ts'
 import { judgeSight, lookAtShell, type Sight } from './sight.ts'
@@ -46,11 +46,11 @@ export interface CollectOptions {
  */
 export async function collect(
   p: Paths,
-  config: Pick<Config, 'innerDeadlineMs' | 'halfOpenMs' | 'circuitCooldownMs'>,
+  config: Pick<Config, 'innerDeadlineMs'> & MemoryPolicy,
   nodes: readonly Node[],
   options: CollectOptions = {},
 ): Promise<Collected> {
-  const at = clock(p)
+  const at = clocks(p)
   const names = nodes.map((n) => n.name)
   // The child runs while we read files.
   const unitsAsked = lookAtUnits(names, at, BUS_DEADLINE_MS)
@@ -145,16 +145,11 @@ function trustedPause(
   const raw = trust.read(intentPath(p, node))
   if (!raw.seen || raw.value === undefined) return {}
   try {
-    const i = JSON.parse(raw.value) as Intent
-    if (i.kind !== 'pause' || i.node !== node) return {}
-    const same = i.since.bootId === at.bootId
-    const from = same ? i.since.bootMs : 0
-    const until = same && i.untilBootMs !== undefined ? i.untilBootMs : at.bootMs + i.untilWallMs - at.wallMs
-    const pausedBootMs = { from: Number(from), until: Number(until) }
-    if (!isPaused(i, at)) return { pausedBootMs }
-    const untilWallMs = Number(i.untilWallMs)
-    const intent = { by: clean(String(i.by), 80), reason: clean(String(i.reason)), untilWallMs }
-    return { intent, pausedBootMs }
+    const pause = parseIntent(JSON.parse(raw.value), node)
+    const leftMs = pauseLeftMs(pause, at)
+    const pausedBootMs = { from: anchoredMs(pause.since, at), until: at.bootMs + leftMs }
+    const { by, reason } = pause
+    return { ...(leftMs > 0 && { intent: { by, reason, untilWallMs: at.wallMs + leftMs } }), pausedBootMs }
   } catch {
     return {}
   }

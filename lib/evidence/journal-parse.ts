@@ -1,5 +1,6 @@
+import { bootTimeMs, type Clocks } from '../base/damping.ts'
 import { clean } from '../text.ts'
-import type { Now, Supervisor } from '../types.ts'
+import type { Supervisor } from '../types.ts'
 import { RECOVERED } from './statements.ts'
 import type { JournalFacts, JournalRun } from './types.ts'
 
@@ -48,14 +49,11 @@ function outcomeOf(success: boolean, lines: readonly Line[]): JournalRun['outcom
 /**
  * Reads `journalctl -o json`, oldest entry first, into runs per node. Only entries that root wrote may be
  * passed in (`_UID=0`): PID 1 tells how runs ended, the runs tell what they found. Pure.
- *
- * @param aheadMs what CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, which the journal stamps
  */
 export function parseRuns(
   json: string,
   nodes: readonly string[],
-  now: Now,
-  aheadMs: number,
+  now: Clocks,
 ): ReadonlyMap<string, JournalFacts> {
   const runs = new Map<string, JournalRun[]>(nodes.map((n) => [n, []]))
   const pending = new Map<string, Pending>()
@@ -92,7 +90,8 @@ export function parseRuns(
       of.set(about, [...(of.get(about) ?? []), { level, text }])
       pending.set(unit, of)
     } else if (id === UNIT_SUCCESS || id === UNIT_FAILURE) {
-      const endBootMs = Number(field(entry, '__MONOTONIC_TIMESTAMP')) / 1000 + aheadMs
+      const ms = (clock: string) => Number(field(entry, `__${clock}_TIMESTAMP`)) / 1000
+      const endBootMs = bootTimeMs({ monoMs: ms('MONOTONIC'), wallMs: ms('REALTIME') }, now)
       const said = pending.get(unit) ?? new Map()
       pending.delete(unit)
       for (const n of name.node === undefined ? nodes : [name.node]) {

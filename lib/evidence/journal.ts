@@ -1,10 +1,11 @@
+import type { Clocks } from '../base/damping.ts'
 import { run } from '../exec.ts'
 import { clean, seconds } from '../text.ts'
-import type { Look, Now } from '../types.ts'
+import type { Look } from '../types.ts'
 import { parseRuns } from './journal-parse.ts'
 import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './statements.ts'
 import type { JournalFacts } from './types.ts'
-import { sleptMs, unitOf } from './units.ts'
+import { unitOf } from './units.ts'
 
 /** What `parseRuns` reads; without this list journalctl prints some forty fields per entry. */
 const FIELDS =
@@ -29,7 +30,7 @@ export function journalProblem(stderr: string, code: number | null): string | un
  */
 export async function lookAtJournal(
   nodes: readonly string[],
-  now: Now,
+  now: Clocks,
   deadlineMs: number,
 ): Promise<(node: string) => Look<JournalFacts>> {
   const windowMs = MAX_PERIODS * Math.max(...SUPERVISORS.map((s) => PERIOD_MS[s]))
@@ -49,7 +50,7 @@ export async function lookAtJournal(
       ? `journalctl gave no answer in ${deadlineMs} ms`
       : journalProblem(r.stderr, r.code)
   if (why !== undefined) return () => ({ seen: false, why })
-  const facts = parseRuns(r.stdout, nodes, now, sleptMs(now))
+  const facts = parseRuns(r.stdout, nodes, now)
   // Only when runs are missing is it worth asking whether they could have been there at all.
   const missing = nodes.some((n) => facts.get(n)?.runs.length === 0)
   const headers = missing ? await run(['journalctl', '--header', '--no-pager'], { deadlineMs }) : undefined

@@ -1,5 +1,6 @@
+import type { Clocks } from '../base/damping.ts'
 import type { Paths } from '../paths.ts'
-import type { UnitShow } from '../systemd.ts'
+import { momentMs, momentProps, type UnitShow } from '../systemd.ts'
 import { tunnelConfPath } from '../tunnel/configured.ts'
 import type { Look, Now } from '../types.ts'
 import type { Trust } from './owner.ts'
@@ -22,19 +23,19 @@ export function lookAtTunnel(p: Paths, trust: Trust, node: string, at: Now): Loo
 export const TUNNEL_PROPS: readonly string[] = [
   'ActiveState',
   'ConditionResult',
-  'ConditionTimestampMonotonic',
-  'InactiveEnterTimestampMonotonic',
+  ...momentProps(['ConditionTimestamp', 'InactiveEnterTimestamp']),
 ]
 
 /** The same from systemd, which tells it to any user; undefined when the unit was never started in this boot. */
-export function readTunnel(u: UnitShow, sleptMs: number): TunnelFact | undefined {
-  const at = (name: string) => Number(u[name] ?? 0) / 1000 + sleptMs
-  if (!(Number(u.ConditionTimestampMonotonic ?? 0) > 0)) return undefined
+export function readTunnel(u: UnitShow, at: Clocks): TunnelFact | undefined {
+  const sinceBootMs = momentMs(u, 'ConditionTimestamp', at)
+  if (sinceBootMs === undefined) return undefined
   if (u.ConditionResult !== 'yes' && u.ConditionResult !== 'no') return undefined
   const configured = u.ConditionResult === 'yes'
-  const fact = { configured, sinceBootMs: at('ConditionTimestampMonotonic'), source: 'unit' } as const
+  const fact = { configured, sinceBootMs, source: 'unit' } as const
   // An inactive tunnel is a fault however it ended: wireguard-go exits cleanly when its interface goes.
   const stopped = u.ActiveState === 'inactive' || u.ActiveState === 'failed'
   if (!configured || !stopped) return fact
-  return { ...fact, down: { text: u.ActiveState ?? '', sinceBootMs: at('InactiveEnterTimestampMonotonic') } }
+  const endedMs = momentMs(u, 'InactiveEnterTimestamp', at) ?? sinceBootMs
+  return { ...fact, down: { text: u.ActiveState ?? '', sinceBootMs: endedMs } }
 }

@@ -1,7 +1,16 @@
+import type { Clocks } from '../base/damping.ts'
 import { run } from '../exec.ts'
-import { ENDED_PROPS, parseTimer, show, TIMER_PROPS, type UnitShow } from '../systemd.ts'
+import {
+  ENDED_PROPS,
+  momentMs,
+  momentProps,
+  parseTimer,
+  show,
+  TIMER_PROPS,
+  type UnitShow,
+} from '../systemd.ts'
 import { clean } from '../text.ts'
-import type { Look, Now, Supervisor } from '../types.ts'
+import type { Look, Supervisor } from '../types.ts'
 import { SUPERVISORS } from './statements.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
@@ -11,7 +20,8 @@ export function unitOf(s: Supervisor, node: string): string {
   return s === 'chromebox-watchdog' ? `chromebox-watchdog@${node}` : s
 }
 
-const PROPS = [...new Set([...ENDED_PROPS, ...TIMER_PROPS, ...TUNNEL_PROPS, 'ActiveEnterTimestampMonotonic'])]
+const MOMENTS = momentProps(['ActiveEnterTimestamp', 'ExecMainExitTimestamp'])
+const PROPS = [...new Set([...ENDED_PROPS, ...TIMER_PROPS, ...TUNNEL_PROPS, ...MOMENTS])]
 
 const FLEET = ['cdp-relay-watchdog', 'agent-health'].flatMap((u) => [`${u}.service`, `${u}.timer`])
 
@@ -27,21 +37,14 @@ function unitsOf(node: string): string[] {
   ]
 }
 
-/** Microseconds of CLOCK_MONOTONIC as systemctl prints them, in ms; undefined for 0: it never happened. */
-function monoMs(raw: string | undefined): number | undefined {
-  const us = Number(raw ?? 0)
-  return us > 0 ? us / 1000 : undefined
-}
-
-/** @param sleptMs what CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC: the time spent suspended */
-export function readService(u: UnitShow, sleptMs: number): ServiceFact {
-  const since = monoMs(u.ActiveEnterTimestampMonotonic)
+export function readService(u: UnitShow, at: Clocks): ServiceFact {
+  const sinceBootMs = momentMs(u, 'ActiveEnterTimestamp', at)
   const state = u.ActiveState ?? ''
   const result = u.Result ?? 'success'
   return {
     active: state === 'active',
     changing: ['activating', 'deactivating', 'reloading'].includes(state),
-    ...(since === undefined ? {} : { sinceBootMs: since + sleptMs }),
+    ...(sinceBootMs === undefined ? {} : { sinceBootMs }),
     text: clean(result === 'success' ? state : `${state} (${result})`, 60),
   }
 }
@@ -58,45 +61,38 @@ export function readTimer(u: UnitShow): TimerFact {
   return { state: 'armed', why: '', enabled }
 }
 
-export function readRun(u: UnitShow, sleptMs: number): UnitRun {
-  const exit = monoMs(u.ExecMainExitTimestampMonotonic)
+export function readRun(u: UnitShow, at: Clocks): UnitRun {
+  const exit = momentMs(u, 'ExecMainExitTimestamp', at)
   return {
     ended: exit !== undefined,
-    exitBootMs: exit === undefined ? 0 : exit + sleptMs,
+    exitBootMs: exit ?? 0,
     status: Number(u.ExecMainStatus ?? 0),
     result: clean(u.Result ?? '', 40),
   }
 }
 
 /** What systemd's answer says about one node. Not seen when that systemd does not know our units. */
-export function readUnits(all: Record<string, UnitShow>, node: string, sleptMs: number): Look<UnitFacts> {
-  const at = (unit: string): UnitShow => all[unit] ?? {}
+export function readUnits(all: Record<string, UnitShow>, node: string, at: Clocks): Look<UnitFacts> {
+  const of = (unit: string): UnitShow => all[unit] ?? {}
   const [netns, browser, relay] = unitsOf(node) as [string, string, string]
   // A masked unit is known, and is not running.
-  const strange = (unit: string) => (at(unit).LoadState ?? 'not-found') === 'not-found'
+  const strange = (unit: string) => (of(unit).LoadState ?? 'not-found') === 'not-found'
   if (strange(netns) || strange(browser))
     return { seen: false, why: 'this systemd does not know the units of the node' }
-  const tunnel = readTunnel(at(`netvm-tunnel@${node}.service`), sleptMs)
+  const tunnel = readTunnel(of(`netvm-tunnel@${node}.service`), at)
   const per = <T>(f: (s: Supervisor) => T) =>
     Object.fromEntries(SUPERVISORS.map((s) => [s, f(s)])) as Record<Supervisor, T>
   return {
     seen: true,
     value: {
-      netns: readService(at(netns), sleptMs),
-      browser: readService(at(browser), sleptMs),
-      relay: readService(at(relay), sleptMs),
+      netns: readService(of(netns), at),
+      browser: readService(of(browser), at),
+      relay: readService(of(relay), at),
       ...(tunnel === undefined ? {} : { tunnel }),
-      timers: per((s) => readTimer(at(`${unitOf(s, node)}.timer`))),
-      runs: per((s) => readRun(at(`${unitOf(s, node)}.service`), sleptMs)),
+      timers: per((s) => readTimer(of(`${unitOf(s, node)}.timer`))),
+      runs: per((s) => readRun(of(`${unitOf(s, node)}.service`), at)),
     },
   }
-}
-
-/** How far CLOCK_BOOTTIME is ahead; systemd's timestamps are CLOCK_MONOTONIC. */
-export function sleptMs(now: Now): number {
-  const ahead = now.bootMs - Number(process.hrtime.bigint() / 1_000_000n)
-  // /proc/uptime has 10 ms steps: a difference below that is none.
-  return Math.abs(ahead) < 50 ? 0 : ahead
 }
 
 /**
@@ -143,7 +139,7 @@ function idle(like: UnitShow | undefined): UnitShow {
 /** One systemctl call for all nodes; for a large fleet two. */
 export async function lookAtUnits(
   nodes: readonly string[],
-  now: Now,
+  now: Clocks,
   deadlineMs: number,
 ): Promise<(node: string) => Look<UnitFacts>> {
   const [first] = nodes
@@ -154,11 +150,10 @@ export async function lookAtUnits(
   const asked = listed === undefined ? all : all.filter((u) => listed.has(u) || sample.includes(u))
   const answer = await show([...asked, ...FLEET], PROPS, deadlineMs)
   if (!answer.seen) return () => ({ seen: false, why: busProblem(answer.why) })
-  const slept = sleptMs(now)
   return (node) => {
     const units = unitsOf(node).map((u, i) => [u, answer.value[u] ?? idle(answer.value[sample[i] ?? ''])])
     const fleet = FLEET.map((u) => [u, answer.value[u] ?? {}])
-    return readUnits(Object.fromEntries([...units, ...fleet]), node, slept)
+    return readUnits(Object.fromEntries([...units, ...fleet]), node, now)
   }
 }
 

@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { deadlineIn } from '../browser/deadline.ts'
 import type { Config } from '../config.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { ConfigError, UsageError } from '../errors.ts'
@@ -139,8 +140,8 @@ async function stopUnits(ctx: DownContext, name: string, want: NetworkWant): Pro
  * would leave a failure in the journal that was none.
  */
 async function watchdogEnd(name: string): Promise<void> {
-  const until = Date.now() + WATCHDOG_END_MS
-  while (Date.now() < until) {
+  const deadline = deadlineIn(WATCHDOG_END_MS)
+  while (deadline.leftMs() > 0) {
     const [[, state] = ['', 'inactive']] = await states([`chromebox-watchdog@${name}.service`])
     if (state === 'inactive' || state === 'failed') return
     await new Promise((resolve) => setTimeout(resolve, 50))
@@ -149,19 +150,19 @@ async function watchdogEnd(name: string): Promise<void> {
 
 /** Whatever else somebody runs in the namespace would keep it alive without a name. */
 async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void> {
-  const gone = Date.now() + KILL_AFTER_MS
+  const [gone, dead] = [deadlineIn(KILL_AFTER_MS), deadlineIn(2 * KILL_AFTER_MS)]
   const told = new Set<number>()
   for (;;) {
     const left = (await inhabitants(ctx.p, want)).filter(({ pid }) => pid !== process.pid)
     if (left.length === 0) return
     for (const { pid, comm } of left) {
       if (!told.has(pid)) ctx.say('netns', `ending pid ${pid} (${comm}), which runs in ${want.netns}`)
-      const late = Date.now() > gone
+      const late = gone.leftMs() === 0
       if (!told.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
       told.add(pid)
     }
     // A process that even KILL does not end is told as left over.
-    if (Date.now() > gone + KILL_AFTER_MS) return
+    if (dead.leftMs() === 0) return
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }

@@ -1,3 +1,4 @@
+import { type Deadline, deadlineIn } from '../browser/deadline.ts'
 import { lookBrowser } from '../browser/look.ts'
 import type { Config } from '../config.ts'
 import { fetchInNetns } from '../curl.ts'
@@ -25,9 +26,9 @@ interface Context {
 
 /** Looks at a node until it is whole or the time is over. What was not seen working is not called working. */
 export async function verifyNode(ctx: Context, node: Node): Promise<Part[]> {
-  const started = Date.now()
+  const deadline = deadlineIn(ctx.config.probeDeadlineMs)
   const [egress, browser] = await Promise.all([verifyWayOut(ctx, node), verifyBrowserParts(ctx, node)])
-  return [egress, ...browser, await verifyRelay(ctx, node, started)]
+  return [egress, ...browser, await verifyRelay(ctx, node, deadline)]
 }
 
 async function verifyWayOut(ctx: Context, node: Node): Promise<Part> {
@@ -42,10 +43,10 @@ async function verifyWayOut(ctx: Context, node: Node): Promise<Part> {
 }
 
 async function verifyBrowserParts(ctx: Context, node: Node): Promise<Part[]> {
-  const started = Date.now()
+  const deadline = deadlineIn(BROWSER_MS)
   let judged = await lookBrowser(ctx, node)
   // Unknown is asked again like unhealthy: neither is what we wait for.
-  while (judged.verdict.state !== 'healthy' && Date.now() - started < BROWSER_MS) {
+  while (judged.verdict.state !== 'healthy' && deadline.leftMs() > 0) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     judged = await lookBrowser(ctx, node)
   }
@@ -62,12 +63,12 @@ async function verifyBrowserParts(ctx: Context, node: Node): Promise<Part[]> {
   return [{ part, ok: false, text: judged.verdict.reason || judged.verdict.code, next }]
 }
 
-async function verifyRelay(ctx: Context, node: Node, started: number): Promise<Part> {
+async function verifyRelay(ctx: Context, node: Node, deadline: Deadline): Promise<Part> {
   const url = `http://${node.peer}:${node.cdpPort}/json/version`
   const ask = () => fetchInNetns(undefined, [{ url, deadlineMs: ctx.config.probeDeadlineMs, wantBody: true }])
   let asked = await ask()
   const good = () => asked.seen && asked.value[0]?.exitCode === 0 && asked.value[0].body.includes('"Browser"')
-  while (!good() && Date.now() - started < ctx.config.probeDeadlineMs) {
+  while (!good() && deadline.leftMs() > 0) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     asked = await ask()
   }

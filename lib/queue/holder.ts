@@ -11,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { userInfo } from 'node:os'
+import { certainMs } from '../base/damping.ts'
 import { now } from '../clock.ts'
 import type { Paths } from '../paths.ts'
 import { listPids, readArgv, readStat } from '../proc.ts'
@@ -115,7 +116,7 @@ export function readClient(p: Paths, dir: QueueDir, name: string): Client | unde
     if (readStat(p.proc, record.pid)?.startTicks !== record.startTicks) return undefined
   }
   const { pid, user, doing, priority } = record
-  const forMs = Math.max(0, at.bootMs - record.sinceBootMs)
+  const forMs = certainMs({ bootMs: record.sinceBootMs, bootId: record.bootId }, at)
   return { pid, user: clean(user, 40), doing: clean(doing, 120), priority, forMs }
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { backoff, decide, reanchor } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
+import { backoffMs } from '../../lib/base/damping.ts'
+import { decide, reanchor } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import type { Ended } from '../../lib/systemd.ts'
 import { at, look, memory, policy, seen, squatted } from '../kit/chromebox-fixtures.ts'
@@ -26,8 +27,10 @@ const waits: [string, Memory, number, string][] = [
   ['held, lower layer recovered, 1 min', held(T, { lowerFault: 'egress' }), T + MIN, 'held'],
   ['corrupt state, 29 min', memory({ notBeforeBootMs: T + 30 * MIN }), T + 29 * MIN, 'cautious'],
   ['corrupt state, 30 min', memory({ notBeforeBootMs: T + 30 * MIN }), T + 30 * MIN, 'relaunch'],
-  ['held in another boot waits anew', { ...held(T), bootId: 'boot-0' }, T + 31 * MIN, 'held'],
-  ['failed in another boot waits anew', { ...failed(1, T), bootId: 'boot-0' }, T + 31 * MIN, 'backoff'],
+  ['held in another boot waits anew, from this one on', { ...held(T), bootId: 'boot-0' }, 29 * MIN, 'held'],
+  ['and has waited', { ...held(T), bootId: 'boot-0' }, 30 * MIN, 'relaunch'],
+  ['failed in another boot waits anew', { ...failed(1, T), bootId: 'boot-0' }, MIN, 'backoff'],
+  ['and has waited as well', { ...failed(1, T), bootId: 'boot-0' }, 2 * MIN, 'relaunch'],
   ['a last attempt in the future waits anew', failed(1, T), T - 10 * MIN, 'backoff'],
 ]
 for (const [name, m, bootMs, want] of waits) {
@@ -39,7 +42,7 @@ for (const [name, m, bootMs, want] of waits) {
 }
 
 test('back-off doubles and is capped', () => {
-  const seconds = [1, 2, 3, 4, 5, 6, 99].map((n) => backoff(n, policy) / 1000)
+  const seconds = [1, 2, 3, 4, 5, 6, 99].map((n) => backoffMs(n, policy) / 1000)
   assert.deepEqual(seconds, [120, 240, 480, 960, 1800, 1800, 1800])
 })
 

@@ -11,6 +11,7 @@ const SUCCESS = '7ad2d189f7e94e70a38c781354912448'
 const FAILURE = 'd9b373ed55a64feb8242e02dbe79a49c'
 const DROPPED = 'a596d6fe7bfa4994828e72309e95d61e'
 
+const CLOCKS = { ...NOW, aheadMs: 0 }
 const base = { _UID: '0', _BOOT_ID: NOW.bootId, __MONOTONIC_TIMESTAMP: '3500000000' }
 const ended = (id = SUCCESS, over = {}) => ({
   ...base,
@@ -30,7 +31,7 @@ const said = (text: string, level = 'FAIL', over = {}) => ({
   ...over,
 })
 const read = (...entries: object[]) =>
-  parseRuns(entries.map((e) => JSON.stringify(e)).join('\n'), ['muse', 'pip'], NOW, 0)
+  parseRuns(entries.map((e) => JSON.stringify(e)).join('\n'), ['muse', 'pip'], CLOCKS)
 const runs = (...entries: object[]) => read(...entries).get('muse')?.runs ?? []
 
 describe('runs in the journal', () => {
@@ -88,7 +89,7 @@ describe('runs in the journal', () => {
   })
 
   it('a torn line makes it incomplete', () => {
-    assert.notEqual(parseRuns('{"MESSAGE":', ['muse'], NOW, 0).get('muse')?.incomplete, undefined)
+    assert.notEqual(parseRuns('{"MESSAGE":', ['muse'], CLOCKS).get('muse')?.incomplete, undefined)
   })
 
   const message: [unknown, string][] = [

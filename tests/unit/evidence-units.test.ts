@@ -1,20 +1,32 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, it, type TestContext } from 'node:test'
+import { DEFAULTS } from '../../lib/config.ts'
 import { circuitMemo, holdMemo } from '../../lib/evidence/memory.ts'
 import { Trust } from '../../lib/evidence/owner.ts'
 import { hostNamespaces, parseReceipt } from '../../lib/evidence/receipts.ts'
 import { lookAtTunnel, readTunnel } from '../../lib/evidence/tunnel.ts'
 import { lookAtUnits, readRun, readService, readTimer, readUnits, unitOf } from '../../lib/evidence/units.ts'
+import { freshMemory } from '../../lib/supervisors/agent-health/circuit.ts'
+import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import { tempDir, tempPaths } from '../kit/temp.ts'
 import { NOW, receipt } from '../kit/truth-model.ts'
 
-const SLEPT = 500
+const AWAKE = { ...NOW, aheadMs: 0 }
+/** Half a second ahead, and all of it slept before anything happened. */
+const AT = { ...NOW, aheadMs: 500 }
+const wall = (bootMs: number) =>
+  new Date(NOW.wallMs - NOW.bootMs + bootMs).toISOString().replace(/(.*)T(.*)Z/, 'Fri $1 $2 UTC')
 
 describe('what systemd says of a service', () => {
   const cases: [Record<string, string>, object][] = [
     [
-      { ActiveState: 'active', Result: 'success', ActiveEnterTimestampMonotonic: '2000000' },
+      {
+        ActiveState: 'active',
+        Result: 'success',
+        ActiveEnterTimestampMonotonic: '2000000',
+        ActiveEnterTimestamp: wall(2500),
+      },
       { active: true, changing: false, sinceBootMs: 2500, text: 'active' },
     ],
     [
@@ -28,15 +40,20 @@ describe('what systemd says of a service', () => {
     [{ ActiveState: 'deactivating' }, { active: false, changing: true, text: 'deactivating' }],
   ]
   for (const [u, expected] of cases)
-    it(`${u.ActiveState}`, () => assert.deepEqual(readService(u, SLEPT), expected))
+    it(`${u.ActiveState}`, () => assert.deepEqual(readService(u, AT), expected))
 
   it('a unit that never ran has no end, for all its success', () => {
     const u = { Result: 'success', ExecMainStatus: '0', ExecMainExitTimestampMonotonic: '0' }
-    assert.equal(readRun(u, 0).ended, false)
+    assert.equal(readRun(u, AWAKE).ended, false)
   })
   it('a run that ended', () => {
-    const u = { Result: 'exit-code', ExecMainStatus: '1', ExecMainExitTimestampMonotonic: '3000000' }
-    assert.deepEqual(readRun(u, SLEPT), { ended: true, exitBootMs: 3500, status: 1, result: 'exit-code' })
+    const u = {
+      Result: 'exit-code',
+      ExecMainStatus: '1',
+      ExecMainExitTimestampMonotonic: '3000000',
+      ExecMainExitTimestamp: wall(3500),
+    }
+    assert.deepEqual(readRun(u, AT), { ended: true, exitBootMs: 3500, status: 1, result: 'exit-code' })
   })
 })
 
@@ -70,17 +87,17 @@ describe('what systemd says of a timer', () => {
 describe('a node’s units', () => {
   const loaded = { LoadState: 'loaded', ActiveState: 'active' }
   const all = { 'netvm-netns@muse.service': loaded, 'chromebox@muse.service': loaded }
-  it('are seen', () => assert.equal(readUnits(all, 'muse', 0).seen, true))
+  it('are seen', () => assert.equal(readUnits(all, 'muse', AWAKE).seen, true))
   it('are not, when this systemd is another one', () => {
     assert.equal(
-      readUnits({ ...all, 'chromebox@muse.service': { LoadState: 'not-found' } }, 'muse', 0).seen,
+      readUnits({ ...all, 'chromebox@muse.service': { LoadState: 'not-found' } }, 'muse', AWAKE).seen,
       false,
     )
-    assert.equal(readUnits({}, 'muse', 0).seen, false)
+    assert.equal(readUnits({}, 'muse', AWAKE).seen, false)
   })
   it('a masked browser is known, and not running', () => {
     const masked = { LoadState: 'masked', ActiveState: 'inactive' }
-    const u = readUnits({ ...all, 'chromebox@muse.service': masked }, 'muse', 0)
+    const u = readUnits({ ...all, 'chromebox@muse.service': masked }, 'muse', AWAKE)
     assert.ok(u.seen && !u.value.browser.active)
   })
   it('only the watchdog of the browser has one per node', () => {
@@ -90,24 +107,24 @@ describe('a node’s units', () => {
 })
 
 describe('whether a node has a tunnel', () => {
-  const when = { ConditionTimestampMonotonic: '3000000' }
+  const when = { ConditionTimestampMonotonic: '3000000', ConditionTimestamp: wall(3500) }
   it('systemd tells how the condition ended when it last started the tunnel', () => {
-    const no = readTunnel({ ...when, ConditionResult: 'no' }, SLEPT)
+    const no = readTunnel({ ...when, ConditionResult: 'no' }, AT)
     assert.deepEqual(no, { configured: false, sinceBootMs: 3500, source: 'unit' })
-    assert.equal(readTunnel({ ...when, ConditionResult: 'yes' }, SLEPT)?.configured, true)
+    assert.equal(readTunnel({ ...when, ConditionResult: 'yes' }, AT)?.configured, true)
   })
   it('and that it does not run although it was to', () => {
-    const since = { InactiveEnterTimestampMonotonic: '4000000' }
+    const since = { InactiveEnterTimestampMonotonic: '4000000', InactiveEnterTimestamp: wall(4500) }
     const u = { ...when, ...since, ConditionResult: 'yes', ActiveState: 'inactive' }
-    assert.deepEqual(readTunnel(u, SLEPT)?.down, { text: 'inactive', sinceBootMs: 4500 })
-    assert.equal(readTunnel({ ...u, ActiveState: 'failed' }, SLEPT)?.down?.text, 'failed')
+    assert.deepEqual(readTunnel(u, AT)?.down, { text: 'inactive', sinceBootMs: 4500 })
+    assert.equal(readTunnel({ ...u, ActiveState: 'failed' }, AT)?.down?.text, 'failed')
     for (const ActiveState of ['active', 'activating', 'deactivating', ''])
-      assert.equal(readTunnel({ ...u, ActiveState }, SLEPT)?.down, undefined)
-    assert.equal(readTunnel({ ...u, ConditionResult: 'no' }, SLEPT)?.down, undefined)
+      assert.equal(readTunnel({ ...u, ActiveState }, AT)?.down, undefined)
+    assert.equal(readTunnel({ ...u, ConditionResult: 'no' }, AT)?.down, undefined)
   })
   it('a unit that was never started tells nothing, although it says "no"', () => {
-    assert.equal(readTunnel({ ConditionResult: 'no', ConditionTimestampMonotonic: '0' }, 0), undefined)
-    assert.equal(readTunnel({}, 0), undefined)
+    assert.equal(readTunnel({ ConditionResult: 'no', ConditionTimestampMonotonic: '0' }, AWAKE), undefined)
+    assert.equal(readTunnel({}, AWAKE), undefined)
   })
   it('the file decides, and a directory that is not there decides nothing', (t) => {
     const p = tempPaths(t)
@@ -153,7 +170,7 @@ for u; do echo "$u" >> ${dir}/shown; printf 'Id=%s\nLoadState=loaded\nActiveStat
   const LIST = `echo '[{"unit":"chromebox@n7.service"},{"unit":"netvm-netns@n7.service"}]'; exit 0`
 
   it('shows only what systemd has in memory; the rest is known, and not running', async (t) => {
-    const { value: look, shown } = await withSystemctl(t, LIST, () => lookAtUnits(nodes, NOW, 5000))
+    const { value: look, shown } = await withSystemctl(t, LIST, () => lookAtUnits(nodes, AWAKE, 5000))
     assert.equal(shown.length, 6 + 2 + 4)
     const [n7, n8] = [look('n7'), look('n8')]
     assert.ok(n7.seen && n7.value.browser.active && !n7.value.relay.active)
@@ -162,14 +179,14 @@ for u; do echo "$u" >> ${dir}/shown; printf 'Id=%s\nLoadState=loaded\nActiveStat
     assert.equal(n8.value.timers['agent-health'].state, 'armed')
   })
   it('shows everything when the list does not come', async (t) => {
-    const { value: look, shown } = await withSystemctl(t, 'exit 1', () => lookAtUnits(nodes, NOW, 5000))
+    const { value: look, shown } = await withSystemctl(t, 'exit 1', () => lookAtUnits(nodes, AWAKE, 5000))
     assert.equal(shown.length, 30 * 6 + 4)
     const n8 = look('n8')
     assert.ok(n8.seen && n8.value.browser.active)
   })
   it('a small fleet is asked about in one call', async (t) => {
     const { shown } = await withSystemctl(t, 'echo wrong >> /dev/stderr; exit 1', () =>
-      lookAtUnits(['n7'], NOW, 5000),
+      lookAtUnits(['n7'], AWAKE, 5000),
     )
     assert.equal(shown.length, 6 + 4)
   })
@@ -217,17 +234,15 @@ describe('what the supervisors remember', () => {
   it('a hold and its next probe', () => {
     const held = { sinceWallMs: NOW.wallMs - 120_000 }
     const last = { startBootMs: NOW.bootMs - 700_000, endBootMs: NOW.bootMs - 600_000 }
-    const state = { bootId: NOW.bootId, held, last }
-    assert.equal(holdMemo(state, NOW, 1_800_000), 'held for 2m, next probe in 20m')
-    assert.equal(holdMemo(state, NOW, 60_000), 'held for 2m, next probe due')
-    // Boot times of another boot say nothing about now.
-    assert.equal(holdMemo({ ...state, bootId: 'other' }, NOW, 1_800_000), 'held for 2m')
-    assert.equal(holdMemo({}, NOW, 1_800_000), undefined)
+    const m = { ...emptyMemory(NOW), held, last }
+    assert.equal(holdMemo(m, NOW, DEFAULTS), 'held for 2m, next probe in 20m')
+    assert.equal(holdMemo(m, NOW, { ...DEFAULTS, halfOpenMs: 60_000 }), 'held for 2m, next probe due')
+    assert.equal(holdMemo(emptyMemory(NOW), NOW, DEFAULTS), undefined)
   })
   it('a circuit and its next probe', () => {
-    const openedAt = { ...NOW, bootMs: NOW.bootMs - 600_000 }
-    assert.equal(circuitMemo({ openedAt }, NOW, 1_800_000), 'circuit open, next probe in 20m')
-    assert.equal(circuitMemo({ openedAt }, NOW, 600_000), 'circuit half-open, next probe due')
-    assert.equal(circuitMemo({ openedAt: null }, NOW, 1_800_000), undefined)
+    const m = { ...freshMemory, openedAt: { ...NOW, bootMs: NOW.bootMs - 600_000 } }
+    assert.equal(circuitMemo(m, NOW, 1_800_000), 'circuit open, next probe in 20m')
+    assert.equal(circuitMemo(m, NOW, 600_000), 'circuit half-open, next probe due')
+    assert.equal(circuitMemo(freshMemory, NOW, 1_800_000), undefined)
   })
 })

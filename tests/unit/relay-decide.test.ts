@@ -181,7 +181,7 @@ for (const [name, o] of blinds) {
   })
 }
 
-test('back-off doubles from the base, ends at the maximum and a new boot forgets it', () => {
+test('back-off doubles from the base, ends at the maximum and begins anew with a boot', () => {
   const waits: number[] = []
   let memory: RelayMemory = NO_MEMORY
   for (let i = 0; i < 7; i++) {
@@ -193,7 +193,11 @@ test('back-off doubles from the base, ends at the maximum and a new boot forgets
   assert.deepEqual([kinds(held), held.level], [[], 'FAIL'])
   assert.equal(held.guard?.text, text('relay-backoff', { restarts: '7 restarts', wait: '1s' }))
   assert.deepEqual(kinds(decide(look(), memory, { ...now, bootMs: now.bootMs + 1_800_000 }, policy)), restart)
-  assert.deepEqual(kinds(decide(look(), memory, { ...now, bootId: 'boot-b', bootMs: 5 }, policy)), restart)
+  assert.deepEqual(kinds(decide(look(), memory, { ...now, bootId: 'boot-b', bootMs: 1_799_999 }, policy)), [])
+  assert.deepEqual(
+    kinds(decide(look(), memory, { ...now, bootId: 'boot-b', bootMs: 1_800_000 }, policy)),
+    restart,
+  )
 })
 
 test('a restart that helped holds the next one back only when it did not last twice', () => {

@@ -67,7 +67,8 @@ test('show: one call for all units, each under the name it was asked by', async 
   assert.ok(look.seen, JSON.stringify(look))
   assert.deepEqual(Object.keys(look.value), ['alias.service', 'chromebox-watchdog@n1.timer'])
   assert.equal(look.value['alias.service']?.Id, 'netvm-tunnel@n1.service')
-  const asked = 'show --no-pager --no-ask-password --property=Id,ActiveState,TimersMonotonic'
+  const asked =
+    'show --no-pager --no-ask-password --timestamp=us+utc --property=Id,ActiveState,TimersMonotonic'
   assert.equal(calls(), `${asked} -- alias.service chromebox-watchdog@n1.timer\n`)
   assert.deepEqual(await show([], ['Id']), { seen: true, value: {} })
   assert.equal(calls().split('\n').length, 2)

@@ -1,3 +1,4 @@
+import { certainMs, isAhead, notAhead, waitLeftMs } from '../../base/damping.ts'
 import type { Now } from '../../types.ts'
 
 /** closed: restarts may happen. open: none. half-open: the cooldown has passed, one probe may restart once. */
@@ -82,32 +83,25 @@ export function cautiousMemory(now: Now, policy: CircuitPolicy): CircuitMemory {
   return { ...freshMemory, futile: policy.futileLimit, openedAt: now, changedWallMs: now.wallMs }
 }
 
-/**
- * Milliseconds that have certainly passed since `then`. Across a reboot only the time since boot is
- * certain: the wall clock may have been stepped, and a longer wait never kills anything.
- */
-export function elapsedMs(then: Now, now: Now): number {
-  return then.bootId === now.bootId ? now.bootMs - then.bootMs : now.bootMs
-}
-
 /** Milliseconds until an open circuit becomes half-open; 0 when it is half-open or closed. */
-export function cooldownLeftMs(memory: CircuitMemory, now: Now, policy: CircuitPolicy): number {
-  if (memory.openedAt === null) return 0
-  return Math.max(0, policy.cooldownMs - elapsedMs(memory.openedAt, now))
+export function cooldownLeftMs(memory: CircuitMemory, now: Now, policy: Cooldown): number {
+  return memory.openedAt === null ? 0 : waitLeftMs(memory.openedAt, policy.cooldownMs, now)
 }
 
-export function circuitState(memory: CircuitMemory, now: Now, policy: CircuitPolicy): CircuitState {
+type Cooldown = Pick<CircuitPolicy, 'cooldownMs'>
+
+export function circuitState(memory: CircuitMemory, now: Now, policy: Cooldown): CircuitState {
   if (memory.openedAt === null) return 'closed'
   return cooldownLeftMs(memory, now, policy) > 0 ? 'open' : 'half-open'
 }
 
 /** A stamp that lies ahead of this boot's clock would keep the circuit open for ever: it counts from now. */
 function tamed(memory: CircuitMemory, now: Now): CircuitMemory {
-  const ahead = (stamp: Now | null) => stamp !== null && elapsedMs(stamp, now) < 0
+  const ahead = (stamp: Now | null) => stamp !== null && isAhead(stamp, now)
   if (!ahead(memory.openedAt) && !ahead(memory.lastStrike)) return memory
   return {
     ...memory,
-    openedAt: ahead(memory.openedAt) ? now : memory.openedAt,
+    openedAt: memory.openedAt && notAhead(memory.openedAt, now),
     ...(ahead(memory.lastStrike) ? { strikes: 0, lastStrike: null } : {}),
   }
 }
@@ -119,7 +113,7 @@ const keep: Cell = (memory) => ({ memory, wantsRestart: false, notes: [] })
 /** Consecutive means: same boot, and no further apart than the window. */
 const strike: Cell = (memory, now, policy) => {
   const last = memory.lastStrike
-  const follows = last !== null && last.bootId === now.bootId && elapsedMs(last, now) <= policy.strikeWindowMs
+  const follows = last !== null && last.bootId === now.bootId && certainMs(last, now) <= policy.strikeWindowMs
   const strikes = follows ? Math.min(memory.strikes + 1, policy.strikeLimit) : 1
   return {
     memory: { ...memory, strikes, lastStrike: now },

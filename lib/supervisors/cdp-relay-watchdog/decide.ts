@@ -1,3 +1,4 @@
+import { backoffMs, waitLeftMs } from '../../base/damping.ts'
 import { text } from '../../report/codes.ts'
 import { HEALTHY } from '../../report/verdict.ts'
 import type { Layer, LayerMark, Now, Verdict } from '../../types.ts'
@@ -5,20 +6,12 @@ import { belowFinding, notAsked, vethFinding } from './decide-below.ts'
 import { relayFinding } from './decide-relay.ts'
 import type { Finding, RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'
 
-/** Milliseconds to wait after the last attempt: doubling from the base, never past the maximum. */
-export function backoffMs(attempts: number, policy: RelayPolicy): number {
-  if (attempts < 1) return 0
-  return Math.min(policy.backoffBaseMs * 2 ** Math.min(attempts - 1, 30), policy.backoffMaxMs)
-}
-
-/** Milliseconds until the next attempt is allowed. Another boot forgets the wait: the host started anew. */
+/** Milliseconds until the next attempt is allowed. After a reboot the wait starts again with the boot. */
 export function waitMs(memory: RelayMemory, now: Now, policy: RelayPolicy): number {
   const last = memory.lastAttempt
-  if (last === undefined || last.bootId !== now.bootId) return 0
+  if (last === undefined) return 0
   // A restart that helped holds nothing back yet; the second one since the relay was last well does.
-  const wait = backoffMs(last.helped ? memory.attempts - 1 : memory.attempts, policy)
-  // A moment that has not come yet is nonsense on disk: it costs one back-off, never more.
-  return Math.max(0, Math.min(wait, last.bootMs + wait - now.bootMs))
+  return waitLeftMs(last, backoffMs(last.helped ? memory.attempts - 1 : memory.attempts, policy), now)
 }
 
 function find(o: RelayObservation): Finding {

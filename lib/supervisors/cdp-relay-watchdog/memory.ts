@@ -1,3 +1,4 @@
+import { notAhead } from '../../base/damping.ts'
 import type { Now } from '../../types.ts'
 import type { RelayMemory } from './types.ts'
 
@@ -31,6 +32,13 @@ export function parseMemory(value: unknown): RelayMemory {
     throw new Error('lastAttempt is incomplete')
   }
   return { ...base, lastAttempt: { bootMs: bootMs as number, bootId, helped } }
+}
+
+/** The same memory when its last attempt is not ahead of the clock; else that one counts from now. */
+export function reanchor(memory: RelayMemory, now: Now): RelayMemory {
+  const last = memory.lastAttempt
+  const lastAttempt = last && notAhead(last, now)
+  return lastAttempt === last ? memory : { ...memory, ...(lastAttempt && { lastAttempt }) }
 }
 
 /** One more restart was tried. */

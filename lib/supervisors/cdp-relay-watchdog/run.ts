@@ -19,7 +19,7 @@ import { HEALTHY, verdict as verdictOf } from '../../report/verdict.ts'
 import { readState, writeState } from '../../state.ts'
 import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
 import { decide } from './decide.ts'
-import { cautiousMemory, isBlank, NO_MEMORY, parseMemory } from './memory.ts'
+import { cautiousMemory, isBlank, NO_MEMORY, parseMemory, reanchor } from './memory.ts'
 import { observeFleet } from './observe.ts'
 import { type Repair, repair } from './repair.ts'
 import type { RelayDecision, RelayMemory, RelayObservation } from './types.ts'
@@ -167,8 +167,9 @@ async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Prom
     () => cautiousMemory(ctx.at),
     () => NO_MEMORY,
   )
+  const known = reanchor(state.value, now(p))
   // A person who names the node asks for it now: the count of attempts stays, the wait does not.
-  const remembered = options.nodes.length === 0 ? state.value : { attempts: state.value.attempts }
+  const remembered = options.nodes.length === 0 ? known : { attempts: known.attempts }
   const decision = decide(observation, remembered, ctx.at, config)
   const base = { node: node.name, decision, verdict: decision.verdict, actions: [] }
   if (options.dryRun) return { ...base, durationMs: took(ctx) }
@@ -178,7 +179,7 @@ async function judgeNode(ctx: Context, node: Node, look: RelayObservation): Prom
     ctx.log.write(node.name, { level: 'WARN', ...lost })
   }
   let result: NodeResult = { ...base, durationMs: took(ctx) }
-  let memory: RelayMemory = decision.verdict.state === 'healthy' ? NO_MEMORY : state.value
+  let memory: RelayMemory = decision.verdict.state === 'healthy' ? NO_MEMORY : known
   if (decision.actions.length > 0) {
     if (took(ctx) + REPAIR_BUDGET_MS > RUN_DEADLINE_MS) {
       const guard = said('out-of-time', {

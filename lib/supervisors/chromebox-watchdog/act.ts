@@ -1,8 +1,9 @@
+import { certainMs } from '../../base/damping.ts'
 import { sleep } from '../../browser/deadline.ts'
 import { type RelaunchResult, relaunchLocked } from '../../browser/relaunch.ts'
 import type { Ended } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
-import { elapsedMs, now } from '../../clock.ts'
+import { now } from '../../clock.ts'
 import { withLock } from '../../lock.ts'
 import { page, pageRecovered } from '../../page.ts'
 import { readReceipt } from '../../receipts.ts'
@@ -155,7 +156,7 @@ function unrecorded(
   const known = memory.attempts.at(-1)?.wallMs ?? 0
   const acted =
     receipt?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known) === true
-  if (receipt && acted && elapsedMs(receipt.at, now(ctx.p)) < ctx.config.backoffBaseMs) {
+  if (receipt && acted && certainMs(receipt.at, now(ctx.p)) < ctx.config.backoffBaseMs) {
     return `not relaunched again so soon: ${problem}`
   }
   const lost = said('state-not-kept', { why: `${problem}: this attempt will not be remembered` })

@@ -1,8 +1,10 @@
+import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
 import type { PageKind } from '../../page.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
 import { verdict as verdictOf } from '../../report/verdict.ts'
 import type { LayerMark, Now, Verdict } from '../../types.ts'
+import { holdOf } from './memory.ts'
 import type { Action, Decision, Guard, Memory, Observation, PageEvent, Policy } from './types.ts'
 
 /**
@@ -36,21 +38,40 @@ export function decide(o: Observation, memory: Memory, now: Now, policy: Policy)
   return browserLayers(o, m, now, policy, marks, pages)
 }
 
+/** When the waits began: the end of the last attempt (its start, when it was cut short), and the loss of a state file. */
+function waitsOf(m: Memory, policy: Policy): { readonly last?: Moment; readonly caution?: Moment } {
+  const { bootId, last, notBeforeBootMs } = m
+  return {
+    ...(last && { last: { bootId, bootMs: last.endBootMs ?? last.startBootMs } }),
+    ...(notBeforeBootMs !== undefined && {
+      caution: { bootId, bootMs: notBeforeBootMs - policy.backoffMaxMs },
+    }),
+  }
+}
+
 /**
- * Memory of another boot keeps its counts and its hold, and its waits start again now: boot times of
- * two boots do not compare, and a reboot must never earn an attempt that the wait forbade.
+ * Memory of another boot keeps its counts and its hold, and its waits start again with this boot: a reboot must never
+ * earn an attempt that the wait forbade. What is ahead of the clock starts again now.
  */
 export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
-  const { notBeforeBootMs, last, ...rest } = m
-  const sane = m.bootId === now.bootId && (last?.endBootMs ?? last?.startBootMs ?? 0) <= now.bootMs
-  if (sane) return m
+  const { last, caution } = waitsOf(m, policy)
+  if (m.bootId === now.bootId && ![last, caution].some((began) => began && isAhead(began, now))) return m
+  const { notBeforeBootMs: _n, last: _l, ...rest } = m
   const waits = m.failures > 0 || m.held !== undefined || m.quickDeaths > 0
   return {
     ...rest,
     bootId: now.bootId,
-    ...(waits && last ? { last: { startBootMs: now.bootMs, endBootMs: now.bootMs } } : {}),
-    ...(notBeforeBootMs === undefined ? {} : { notBeforeBootMs: now.bootMs + policy.backoffMaxMs }),
+    // Without an end: what a reboot ended has not died by itself.
+    ...(waits && last && { last: { startBootMs: anchoredMs(last, now) } }),
+    ...(caution && { notBeforeBootMs: anchoredMs(caution, now) + policy.backoffMaxMs }),
   }
+}
+
+/** Milliseconds until a held node has its half-open attempt. A lower layer that failed since earns it one sooner. */
+export function holdLeftMs(m: Memory, now: Now, policy: Policy): number {
+  const { last } = waitsOf(m, policy)
+  const waitMs = m.lowerFault === undefined ? policy.halfOpenMs : policy.backoffBaseMs
+  return last === undefined ? 0 : waitLeftMs(last, waitMs, now)
 }
 
 /** What was seen is told as it is; nothing is done, paged, logged or remembered for it. */
@@ -114,7 +135,7 @@ function browserLayers(
   const layers = fill([...below, ...browser.marks])
   if (verdict.state === 'unknown') return cannotTell(o, m, verdict, [...below, ...browser.marks], pages)
   if (verdict.state === 'healthy') return healthy(verdict, layers, m, pages)
-  const held = m.held ?? (m.failures >= policy.holdAfter ? { sinceWallMs: now.wallMs } : undefined)
+  const held = holdOf(m, now, policy)
   const memory = held && !m.held ? { ...m, held } : m
   const guard = strictest(guards(o, memory, now, policy))
   const finding = withEvidence(verdict)
@@ -171,28 +192,27 @@ export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Gua
     const skip = text('fresh', { seconds: Math.floor(age / 1000) })
     found.push({ name: 'fresh', text: skip, eligibleInMs: policy.freshBrowserMs - age })
   }
-  const lastMs = m.last ? (m.last.endBootMs ?? m.last.startBootMs) : undefined
-  const waitFrom = (waitMs: number) => (lastMs === undefined ? 0 : lastMs + waitMs - now.bootMs)
+  const { last, caution } = waitsOf(m, policy)
+  const waitFrom = (waitMs: number) => (last === undefined ? 0 : waitLeftMs(last, waitMs, now))
   if (m.held) {
-    const earned = m.lowerFault !== undefined
-    const left = waitFrom(earned ? policy.backoffBaseMs : policy.halfOpenMs)
+    const left = holdLeftMs(m, now, policy)
     if (left > 0) {
       const why = text('held', { failures: m.failures, wait: span(left) })
       found.push({ name: 'held', text: why, eligibleInMs: left })
     }
   } else if (m.failures > 0) {
-    const left = waitFrom(backoff(m.failures, policy))
+    const left = waitFrom(backoffMs(m.failures, policy))
     const why = text('backoff', { failed: count(m.failures, 'failed relaunch'), wait: span(left) })
     if (left > 0) found.push({ name: 'backoff', text: why, eligibleInMs: left })
   }
-  const cautious = m.notBeforeBootMs === undefined ? 0 : m.notBeforeBootMs - now.bootMs
+  const cautious = caution === undefined ? 0 : waitLeftMs(caution, policy.backoffMaxMs, now)
   if (cautious > 0) {
     const why = text('cautious', { wait: span(cautious) })
     found.push({ name: 'cautious', text: why, eligibleInMs: cautious })
   }
   const quick = m.quickDeaths + (isQuickDeath(o, m, now, policy) ? 1 : 0)
   if (quick > policy.holdAfter) {
-    const left = waitFrom(backoff(quick - policy.holdAfter, policy))
+    const left = waitFrom(backoffMs(quick - policy.holdAfter, policy))
     const why = text('crash-loop', { times: quick, wait: span(left) })
     if (left > 0) found.push({ name: 'crash-loop', text: why, eligibleInMs: left })
   }
@@ -208,15 +228,11 @@ const FROM_OUTSIDE: ReadonlySet<number> = new Set([9, 15])
  */
 export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy): boolean {
   if (o.browser?.verdict.code !== 'no-process' || m.attempts.at(-1)?.result !== 'ok') return false
-  const since = m.last?.endBootMs
-  if (since === undefined || now.bootMs - since >= policy.freshBrowserMs) return false
+  const bootMs = m.last?.endBootMs
+  if (bootMs === undefined || certainMs({ bootMs, bootId: m.bootId }, now) >= policy.freshBrowserMs)
+    return false
   const ended = o.unit?.ended
   return !(ended?.how === 'signal' && FROM_OUTSIDE.has(ended.status ?? 0))
-}
-
-/** Wait after `failures` consecutive failed attempts, in milliseconds: base × 2^(failures−1), capped. */
-export function backoff(failures: number, policy: Policy): number {
-  return Math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ** Math.min(30, Math.max(0, failures - 1)))
 }
 
 /** The guard that is told first, with the wait of the one that lasts longest. */

@@ -56,10 +56,15 @@ export function endAttempt(
         { ...entry, result, detail: outcome.detail, seconds: outcome.seconds } as const,
       ]
     : m.attempts
-  const { held, ...rest } = m
+  const { held: _h, ...rest } = m
   if (outcome.ok) return { ...rest, failures: 0, last, attempts }
-  const holds = held ?? (m.failures >= policy.holdAfter ? { sinceWallMs: now.wallMs } : undefined)
-  return { ...rest, last, attempts, ...(holds ? { held: holds } : {}) }
+  const held = holdOf(m, now, policy)
+  return { ...rest, last, attempts, ...(held && { held }) }
+}
+
+/** The hold that is in force. A run that was killed in the last attempt allowed has not written it down. */
+export function holdOf(m: Memory, now: Now, policy: Policy): Memory['held'] {
+  return m.held ?? (m.failures >= policy.holdAfter ? { sinceWallMs: now.wallMs } : undefined)
 }
 
 /** The operator's word: everything that stops an attempt is forgotten, the history is kept. */

@@ -1,3 +1,4 @@
+import { certainMs } from '../../base/damping.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { now, wallIso } from '../../clock.ts'
 import { readHistory } from '../../receipt-history.ts'
@@ -46,7 +47,7 @@ function lastRuns(ctx: RunContext, node: Node): string[] {
 function told(r: Receipt, at: Now): string {
   const { verdict, actions } = r
   const sameBoot = r.at.bootId === at.bootId
-  const age = sameBoot ? `${seconds(at.bootMs - r.at.bootMs)} ago` : 'before the last reboot'
+  const age = sameBoot ? `${seconds(certainMs(r.at, at))} ago` : 'before the last reboot'
   const did = actions.map((a) => {
     const detail = typeof a.detail === 'string' && a.detail !== '' ? `: ${a.detail}` : ''
     return `; ${a.kind} ${a.helped ? 'helped' : 'did not help'} after ${seconds(a.durationMs)}${detail}`

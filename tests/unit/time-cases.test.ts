@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DEFAULTS } from '../../lib/config.ts'
+import { readMemory } from '../../lib/evidence/memory.ts'
+import { Trust } from '../../lib/evidence/owner.ts'
+import { type Intent, isPaused } from '../../lib/intent.ts'
+import { decidePage, type PageMemory } from '../../lib/page.ts'
+import { type Paths, statePath } from '../../lib/paths.ts'
+import { writeState } from '../../lib/state.ts'
+import { type CircuitMemory, freshMemory } from '../../lib/supervisors/agent-health/circuit.ts'
+import { policyOf } from '../../lib/supervisors/agent-health/policy.ts'
+import { statusOf } from '../../lib/supervisors/agent-health/status.ts'
+import { waitMs } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
+import { afterRestart, NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
+import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
+import { parseMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
+import type { Memory } from '../../lib/supervisors/chromebox-watchdog/types.ts'
+import { seconds } from '../../lib/text.ts'
+import type { Node, Now } from '../../lib/types.ts'
+import { look, memory, seen } from '../kit/chromebox-fixtures.ts'
+import { tempPaths } from '../kit/temp.ts'
+
+const MIN = 60_000
+const HOUR = 60 * MIN
+const DAY = 24 * HOUR
+/** Minutes of a boot; the wall clock goes with it. */
+const at = (min: number, bootId = 'a', wallMs = 1.8e12 + min * MIN): Now => ({
+  wallMs,
+  bootMs: min * MIN,
+  bootId,
+})
+const muse = { name: 'muse' } as Node
+
+/** What the screen says of the memory files. */
+const screen = (p: Paths, now: Now) => readMemory(p, new Trust(p), 'muse', now, DEFAULTS)
+
+describe('the circuit on the screen is the circuit of agent-health', () => {
+  const opened = (openedAt: Now): CircuitMemory => ({ ...freshMemory, futile: 3, openedAt })
+  const cases: [string, Now, Now, string | undefined][] = [
+    ['just opened', at(100), at(101), 'circuit open, next probe in 29m'],
+    ['its time is over', at(100), at(131), 'circuit half-open, next probe due'],
+    ['a day before a reboot, a minute after it', at(100), at(1, 'b', at(100).wallMs + DAY), 'open 29m'],
+    ['a reboot, and the time over', at(100), at(31, 'b'), 'half-open'],
+    ['stamped ahead of the clock', at(1e6), at(50), 'open 30m'],
+  ].map(([name, opened, now, text]) => {
+    const [state, left] = String(text).split(' ')
+    const told = {
+      open: `circuit open, next probe in ${left}`,
+      'half-open': 'circuit half-open, next probe due',
+    }
+    return [name, opened, now, told[state as 'open'] ?? text] as [string, Now, Now, string]
+  })
+  for (const [name, openedAt, now, text] of cases)
+    it(name, (t) => {
+      const p = tempPaths(t)
+      writeState(statePath(p, 'agent-health', 'muse'), opened(openedAt))
+      assert.deepEqual(screen(p, now).memos, [text])
+      const { circuit, nextProbeInMs } = statusOf(p, muse, now, policyOf(DEFAULTS))
+      const due = nextProbeInMs === 0 ? 'due' : `in ${seconds(nextProbeInMs ?? -1)}`
+      assert.equal(`circuit ${circuit}, next probe ${due}`, text)
+    })
+})
+
+describe('the hold on the screen is the hold of the watchdog', () => {
+  const ended = (min: number, over: Partial<Memory> = {}) =>
+    memory({
+      bootId: 'a',
+      failures: 5,
+      held: { sinceWallMs: at(min).wallMs },
+      last: { startBootMs: at(min).bootMs - MIN, endBootMs: at(min).bootMs },
+      ...over,
+    })
+  const { held: _, ...killed } = ended(100)
+  const cases: [string, Memory, Now, string][] = [
+    ['one minute', ended(100), at(101), 'held for 1m, next probe in 29m'],
+    ['half an hour', ended(100), at(130), 'held for 30m, next probe due'],
+    [
+      'a lower layer failed since',
+      ended(100, { lowerFault: 'egress' }),
+      at(101),
+      'held for 1m, next probe in 1m',
+    ],
+    ['the fifth attempt was killed in the middle', killed, at(101), 'held for 0s, next probe in 29m'],
+    [
+      'a reboot: the wait began with it',
+      ended(100),
+      at(5, 'b', at(110).wallMs),
+      'held for 10m, next probe in 25m',
+    ],
+    ['stamped ahead of both clocks', ended(1e6), at(101), 'held for 0s, next probe in 30m'],
+  ]
+  for (const [name, m, now, text] of cases)
+    it(name, (t) => {
+      const p = tempPaths(t)
+      writeState(statePath(p, 'chromebox-watchdog', 'muse'), m)
+      assert.deepEqual(screen(p, now).memos, [text])
+      assert.deepEqual(screen(p, now).held, { seen: true, value: true })
+      const { guard, actions } = decide(seen(look(undefined)), parseMemory(m), now, DEFAULTS)
+      const due = actions.length > 0 ? 'due' : `in ${seconds(guard?.eligibleInMs ?? -1)}`
+      assert.equal(text.replace(/^.*, /, ''), `next probe ${due}`)
+    })
+})
+
+it('a relay waits after a reboot as a browser does: from the boot on', () => {
+  const relay = afterRestart(NO_MEMORY, false, at(100))
+  const browser = memory({
+    bootId: 'a',
+    failures: 1,
+    last: { startBootMs: at(99).bootMs, endBootMs: at(100).bootMs },
+  })
+  for (const now of [at(100), at(101), at(102), at(0, 'b'), at(1, 'b'), at(2, 'b'), at(50)]) {
+    const { guard } = decide(seen(look(undefined)), browser, now, DEFAULTS)
+    assert.equal(waitMs(relay, now, DEFAULTS), guard?.eligibleInMs ?? 0)
+  }
+  assert.equal(waitMs(relay, at(1, 'b'), DEFAULTS), MIN)
+})
+
+describe('after one boot with the clock far ahead', () => {
+  const FAR = Date.UTC(2098, 0, 1)
+  const page: PageMemory = { open: { since: at(1, 'a', FAR), lastPaged: at(1, 'a', FAR), reason: 'r' } }
+  const repeated = (now: Now) => decidePage(page, { failing: true, reason: 'r' }, now, 4 * HOUR).say
+
+  it('a standing page is repeated', () => {
+    assert.equal(repeated(at(239, 'b')), undefined)
+    assert.equal(repeated(at(240, 'b')), 'repeat')
+  })
+  it('a page stamped ahead of this boot counts from the next look on', () => {
+    const before: PageMemory = { open: { since: at(1e6), lastPaged: at(1e6), reason: 'r' } }
+    const event = { failing: true, reason: 'r' }
+    const first = decidePage(before, event, at(10), 4 * HOUR)
+    assert.equal(first.say, undefined)
+    assert.equal(decidePage(first.memory, event, at(249), 4 * HOUR).say, undefined)
+    assert.equal(decidePage(first.memory, event, at(250), 4 * HOUR).say, 'repeat')
+  })
+  it('a pause of 30 min ends at the latest 30 min after the next boot', () => {
+    const since = at(10, 'a', FAR)
+    const pause: Intent = {
+      node: 'muse',
+      kind: 'pause',
+      reason: '',
+      by: 'ann',
+      since,
+      untilBootMs: since.bootMs + 30 * MIN,
+      untilWallMs: FAR + 30 * MIN,
+    }
+    assert.equal(isPaused(pause, at(29, 'b')), true)
+    assert.equal(isPaused(pause, at(30, 'b')), false)
+  })
+  it('no browser waits longer than its wait', () => {
+    const far = memory({ bootId: 'a', notBeforeBootMs: 60 * DAY })
+    const now = at(10)
+    const first = decide(seen(look(undefined)), far, now, DEFAULTS)
+    assert.equal(first.guard?.text, 'state file was corrupt: no relaunch for 30m')
+    assert.equal(first.guard?.eligibleInMs, DEFAULTS.backoffMaxMs)
+    assert.equal(decide(seen(look(undefined)), first.memory, at(40), DEFAULTS).actions.length, 1)
+    assert.equal(decide(seen(look(undefined)), far, at(30, 'b'), DEFAULTS).actions.length, 1)
+  })
+})
