@@ -1,8 +1,10 @@
+import { monotonicMs } from './clock.ts'
 import { NetvmError } from './errors.ts'
 import { describe, run } from './exec.ts'
 import { EXIT } from './exit-codes.ts'
 import { installCommand } from './os-error.ts'
-import { MISSING, show, type UnitShow } from './systemd.ts'
+import { MISSING, parseTimer, show, TIMER_PROPS, type TimerState, type UnitShow } from './systemd.ts'
+import { seconds } from './text.ts'
 
 // systemd for programs that a person runs: what fails ends them, with the command to run next.
 
@@ -22,6 +24,21 @@ export async function askSystemd(
   if (shown.seen) return shown.value
   const next = shown.why === MISSING ? installCommand('systemctl') : 'systemctl status'
   throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN, next })
+}
+
+/** A timer in words, for a person who starts its service by hand: is it armed, and when is it due? */
+export async function timerText(timer: string): Promise<string> {
+  const look = await show([timer], TIMER_PROPS)
+  return look.seen ? dueText(parseTimer(look.value[timer] ?? {}), monotonicMs()) : `not seen (${look.why})`
+}
+
+/** @param monoMs CLOCK_MONOTONIC, as a timer's own times; boot time counts sleep and would be past all of them. Pure. */
+export function dueText(timer: TimerState, monoMs: number): string {
+  if (!timer.loaded) return 'not installed'
+  if (!timer.active) return 'NOT armed'
+  if (timer.sub === 'running') return 'armed, a run is under way'
+  if (!Number.isFinite(timer.nextElapseMs)) return 'armed, nothing scheduled'
+  return `armed, next in ${seconds(Math.max(0, timer.nextElapseMs - monoMs))}`
 }
 
 export interface MustOptions {

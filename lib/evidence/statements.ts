@@ -78,13 +78,13 @@ function factState(m: MarkState): FactState | undefined {
   return m === 'ok' || m === 'fail' || m === 'unknown' ? m : undefined
 }
 
-/** A reading of the clock that is this much younger than ours is still not from the future. */
-const CLOCK_SLACK_MS = 1_000
+/** Our clock is read first and the rest of the look takes its time: what happened meanwhile counts as now. */
+const LOOK_MS = 10_000
 
 /** Why nothing said at that time counts any more, whoever said it; undefined when it does. */
 function tooOld(facts: NodeFacts, s: Supervisor, atBootMs: number): string | undefined {
   const age = facts.now.bootMs - atBootMs
-  if (age < -CLOCK_SLACK_MS) return 'it is from the future'
+  if (age < -LOOK_MS) return 'it is from the future'
   if (age > MAX_PERIODS * PERIOD_MS[s]) return `it is older than ${MAX_PERIODS} periods`
   const started = facts.units.seen ? facts.units.value.netns.sinceBootMs : undefined
   if (started !== undefined && atBootMs < started) return 'the node was started again since'

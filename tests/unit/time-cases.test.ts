@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Clocks } from '../../lib/base/damping.ts'
 import { DEFAULTS } from '../../lib/config.ts'
+import { decide as decideWord } from '../../lib/evidence/decide.ts'
+import { parseRuns } from '../../lib/evidence/journal-parse.ts'
 import { readMemory } from '../../lib/evidence/memory.ts'
 import { Trust } from '../../lib/evidence/owner.ts'
+import { readTunnel } from '../../lib/evidence/tunnel.ts'
+import { readRun, readService } from '../../lib/evidence/units.ts'
 import { type Intent, isPaused } from '../../lib/intent.ts'
 import { decidePage, type PageMemory } from '../../lib/page.ts'
 import { type Paths, statePath } from '../../lib/paths.ts'
@@ -15,10 +20,13 @@ import { afterRestart, NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdo
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import { parseMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Memory } from '../../lib/supervisors/chromebox-watchdog/types.ts'
+import { dueText } from '../../lib/systemctl.ts'
+import { parseTimer } from '../../lib/systemd.ts'
 import { seconds } from '../../lib/text.ts'
 import type { Node, Now } from '../../lib/types.ts'
 import { look, memory, seen } from '../kit/chromebox-fixtures.ts'
 import { tempPaths } from '../kit/temp.ts'
+import { facts } from '../kit/truth-model.ts'
 
 const MIN = 60_000
 const HOUR = 60 * MIN
@@ -36,20 +44,13 @@ const screen = (p: Paths, now: Now) => readMemory(p, new Trust(p), 'muse', now, 
 
 describe('the circuit on the screen is the circuit of agent-health', () => {
   const opened = (openedAt: Now): CircuitMemory => ({ ...freshMemory, futile: 3, openedAt })
-  const cases: [string, Now, Now, string | undefined][] = [
+  const cases: [string, Now, Now, string][] = [
     ['just opened', at(100), at(101), 'circuit open, next probe in 29m'],
     ['its time is over', at(100), at(131), 'circuit half-open, next probe due'],
-    ['a day before a reboot, a minute after it', at(100), at(1, 'b', at(100).wallMs + DAY), 'open 29m'],
-    ['a reboot, and the time over', at(100), at(31, 'b'), 'half-open'],
-    ['stamped ahead of the clock', at(1e6), at(50), 'open 30m'],
-  ].map(([name, opened, now, text]) => {
-    const [state, left] = String(text).split(' ')
-    const told = {
-      open: `circuit open, next probe in ${left}`,
-      'half-open': 'circuit half-open, next probe due',
-    }
-    return [name, opened, now, told[state as 'open'] ?? text] as [string, Now, Now, string]
-  })
+    ['a minute after a reboot a day later', at(100), at(1, 'b', 2e12), 'circuit open, next probe in 29m'],
+    ['a reboot, and the time over', at(100), at(31, 'b'), 'circuit half-open, next probe due'],
+    ['stamped ahead of the clock', at(1e6), at(50), 'circuit open, next probe in 30m'],
+  ]
   for (const [name, openedAt, now, text] of cases)
     it(name, (t) => {
       const p = tempPaths(t)
@@ -113,6 +114,68 @@ it('a relay waits after a reboot as a browser does: from the boot on', () => {
     assert.equal(waitMs(relay, now, DEFAULTS), guard?.eligibleInMs ?? 0)
   }
   assert.equal(waitMs(relay, at(1, 'b'), DEFAULTS), MIN)
+})
+
+describe('after eight hours of sleep', () => {
+  /** Up and awake for an hour, then asleep; a run had ended 50 s before that. */
+  const SLEPT = 8 * HOUR
+  const now: Clocks = { ...at(60 + 480), aheadMs: SLEPT }
+  const ended = { monoMs: HOUR - 50_000, wallMs: at(60).wallMs - 50_000 }
+  const show = (name: string, t: typeof ended) => ({
+    [name]: new Date(t.wallMs).toISOString().replace(/(.*)T(.*)Z/, 'Fri $1 $2 UTC'),
+    [`${name}Monotonic`]: String(t.monoMs * 1000),
+  })
+  const run = (t: typeof ended, clocks: Clocks) =>
+    readRun({ Result: 'success', ExecMainStatus: '0', ...show('ExecMainExitTimestamp', t) }, clocks)
+  const age = (t: typeof ended, clocks = now) => clocks.bootMs - run(t, clocks).exitBootMs
+
+  it('a run that ended before is that much older', () => {
+    assert.equal(age(ended), SLEPT + 50_000)
+    const u = { ActiveState: 'active', ...show('ActiveEnterTimestamp', ended) }
+    assert.equal(readService(u, now).sinceBootMs, now.bootMs - SLEPT - 50_000)
+    const c = { ConditionResult: 'yes', ...show('ConditionTimestamp', ended) }
+    assert.equal(readTunnel(c, now)?.sinceBootMs, now.bootMs - SLEPT - 50_000)
+  })
+  it('a run that ended after it is as young as it is', () =>
+    assert.equal(age({ monoMs: HOUR - 20_000, wallMs: now.wallMs - 20_000 }), 20_000))
+  it('the journal says the same', () => {
+    const entry = {
+      _UID: '0',
+      _PID: '1',
+      _BOOT_ID: now.bootId,
+      UNIT: 'chromebox-watchdog@muse.service',
+      MESSAGE_ID: '7ad2d189f7e94e70a38c781354912448',
+      __MONOTONIC_TIMESTAMP: String(ended.monoMs * 1000),
+      __REALTIME_TIMESTAMP: String(ended.wallMs * 1000),
+    }
+    const [found] = parseRuns(JSON.stringify(entry), ['muse'], now).get('muse')?.runs ?? []
+    assert.equal(now.bootMs - (found?.endBootMs ?? 0), SLEPT + 50_000)
+  })
+  it('evidence from before it is history, and the word is UNKNOWN until the next run', () => {
+    const known = facts('healthy', 'both')
+    assert.ok(known.units.seen)
+    const clocks = { ...now, bootId: known.now.bootId }
+    const runs = { ...known.units.value.runs, 'chromebox-watchdog': run(ended, clocks) }
+    const units = { seen: true, value: { ...known.units.value, runs } } as const
+    assert.equal(decideWord({ ...known, now: clocks, units }).word, 'UNKNOWN')
+  })
+  it('a wall clock that was set moves a stamp by no more than the sleep, and without sleep not at all', () => {
+    for (const wallMs of [0, at(60).wallMs, 9e12]) {
+      const stepped = age(ended, { ...now, wallMs })
+      assert.ok(stepped >= 50_000 && stepped <= SLEPT + 50_000)
+      assert.equal(age(ended, { ...at(60), wallMs, aheadMs: 0 }), 50_000)
+    }
+  })
+  it('a timer is due when its own clock says so', () => {
+    const timer = parseTimer({
+      LoadState: 'loaded',
+      ActiveState: 'active',
+      SubState: 'waiting',
+      NextElapseUSecMonotonic: '1h 1min 10s',
+    })
+    assert.equal(dueText(timer, HOUR), 'armed, next in 1m 10s')
+    assert.equal(dueText(timer, 2 * HOUR), 'armed, next in 0s')
+  })
 })
 
 describe('after one boot with the clock far ahead', () => {

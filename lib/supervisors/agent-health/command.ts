@@ -69,7 +69,7 @@ async function run(
 ): Promise<ExitCode> {
   const shown = person || asked.json || asked.dryRun
   const lockWaitMs = person ? MANUAL_LOCK_MS : 0
-  if (person && !asked.json) console.log(await (await import('./render.ts')).contextLine(p))
+  if (person && !asked.json) console.log(await (await import('./render.ts')).contextLine())
   const supervise = async () => {
     const ctx: RunContext = {
       p,

@@ -1,7 +1,5 @@
 import { style } from '../../cli.ts'
-import { now } from '../../clock.ts'
-import type { Paths } from '../../paths.ts'
-import { parseTimer, show, TIMER_PROPS } from '../../systemd.ts'
+import { timerText } from '../../systemctl.ts'
 import { clean, seconds } from '../../text.ts'
 import { guardText } from './lines.ts'
 import type { Outcome } from './run.ts'
@@ -10,14 +8,8 @@ const TIMER = 'agent-health.timer'
 const SIGNS = { healthy: '✓', unhealthy: '✗', unknown: '?' } as const
 
 /** One line for a person who starts a run by hand: is the timer armed, and when is it due. */
-export async function contextLine(p: Paths): Promise<string> {
-  const look = await show([TIMER], TIMER_PROPS)
-  if (!look.seen) return `${TIMER} not seen (${look.why})`
-  const timer = parseTimer(look.value[TIMER] ?? {})
-  if (!timer.loaded) return `${TIMER} is not installed`
-  if (!timer.active) return `${TIMER} is NOT armed`
-  if (!Number.isFinite(timer.nextElapseMs)) return `${TIMER} armed, a run is under way`
-  return `${TIMER} armed, next in ${seconds(Math.max(0, timer.nextElapseMs - now(p).bootMs))}`
+export async function contextLine(): Promise<string> {
+  return `${TIMER} ${await timerText(TIMER)}`
 }
 
 /** One line per node: mark, finding, circuit, what was done or what would be. */

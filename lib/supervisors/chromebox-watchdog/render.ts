@@ -1,7 +1,6 @@
 import { style } from '../../cli.ts'
-import { now } from '../../clock.ts'
 import { MARKS, paintState } from '../../marks.ts'
-import { parseTimer, show, TIMER_PROPS } from '../../systemd.ts'
+import { timerText } from '../../systemctl.ts'
 import { clean, seconds } from '../../text.ts'
 import type { Node } from '../../types.ts'
 import type { Outcome, RunContext } from './run.ts'
@@ -10,20 +9,9 @@ import type { Attempt } from './types.ts'
 
 /** One line of context: is the timer armed, when does it run next, what did the last attempt do. */
 export async function contextLine(ctx: RunContext, node: Node): Promise<string> {
-  const unit = `chromebox-watchdog@${node.name}.timer`
-  const look = await show([unit], TIMER_PROPS)
   const last = loadMemory(ctx.p, ctx.config, node.name).value.attempts.at(-1)
-  const shown = look.seen ? look.value[unit] : undefined
-  const timer = shown ? timerText(parseTimer(shown), now(ctx.p).bootMs) : 'timer not seen'
-  return `${node.name}: ${timer}; ${lastActed(last)}`
-}
-
-function timerText(timer: ReturnType<typeof parseTimer>, bootMs: number): string {
-  if (!timer.loaded) return 'no timer'
-  if (!timer.active) return 'timer NOT armed'
-  if (timer.sub === 'running') return 'timer armed, a run is under way'
-  if (!Number.isFinite(timer.nextElapseMs)) return 'timer armed, nothing scheduled'
-  return `timer armed, next in ${Math.max(0, Math.round((timer.nextElapseMs - bootMs) / 1000))} s`
+  const timer = await timerText(`chromebox-watchdog@${node.name}.timer`)
+  return `${node.name}: timer ${timer}; ${lastActed(last)}`
 }
 
 function lastActed(last: Attempt | undefined): string {
