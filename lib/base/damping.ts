@@ -16,14 +16,21 @@ export interface Clocks extends Now {
   readonly aheadMs: number
 }
 
-/** Within one boot no stamp can lie ahead of the clock: it was not made by this clock, or a moment after it was read. */
+/** Of two boots, one is not known (''): it may be the same one. */
+const unsure = (then: Moment, now: Moment): boolean =>
+  then.bootId !== now.bootId && (then.bootId === '' || now.bootId === '')
+
+/**
+ * A stamp that this boot's clock did not make: within one boot none can lie ahead of it, but by what passed since the
+ * clock was read. So is one of a boot that is not known.
+ */
 export function isAhead(then: Moment, now: Moment): boolean {
-  return then.bootId === now.bootId && then.bootMs > now.bootMs
+  return unsure(then, now) || (then.bootId === now.bootId && then.bootMs > now.bootMs)
 }
 
 /** The same moment, moved to now when it is ahead. Who writes a memory keeps this, or it would count as now for ever. */
 export function notAhead<T extends Moment>(then: T, now: Moment): T {
-  return isAhead(then, now) ? { ...then, bootMs: now.bootMs } : then
+  return isAhead(then, now) ? { ...then, bootMs: now.bootMs, bootId: now.bootId } : then
 }
 
 /**
@@ -31,7 +38,8 @@ export function notAhead<T extends Moment>(then: T, now: Moment): T {
  * for one that is ahead.
  */
 export function anchoredMs(then: Moment, now: Moment): number {
-  return then.bootId === now.bootId ? Math.min(then.bootMs, now.bootMs) : 0
+  if (isAhead(then, now)) return now.bootMs
+  return then.bootId === now.bootId ? then.bootMs : 0
 }
 
 /** What has certainly passed since `then`; never negative. For back-offs, holds, circuits and strikes. */

@@ -1,5 +1,5 @@
-import { readdirSync } from 'node:fs'
-import { anchoredMs } from '../base/damping.ts'
+import { existsSync, readdirSync } from 'node:fs'
+import { elapsedMs } from '../base/damping.ts'
 import { clocks } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { parseIntent, pauseLeftMs } from '../intent.ts'
@@ -67,9 +67,11 @@ export async function collect(
   const sight = judgeSight(shell)
   const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs)
   const logs = lookAtLogs(p, trust)
-  const pauses = new Map(names.map((name) => [name, trustedPause(p, trust, name, at)]))
+  // Without our own file the kernel's boot id may be that of another namespace: then the wall clock is all there is.
+  const dated: Now = existsSync(p.bootIdFile) ? at : { ...at, bootId: '' }
+  const pauses = new Map(names.map((name) => [name, trustedPause(p, trust, name, dated)]))
   const tunnels = new Map(names.map((name) => [name, lookAtTunnel(p, trust, name, at)]))
-  const memory = new Map(names.map((name) => [name, readMemory(p, trust, name, at, config)]))
+  const memory = new Map(names.map((name) => [name, readMemory(p, trust, name, dated, config)]))
   const [units, live] = await Promise.all([unitsAsked, liveAsked])
   const missing = { seen: false as const, why: 'not looked' }
   let judged = nodes.map((node): Judged => {
@@ -147,7 +149,7 @@ function trustedPause(
   try {
     const pause = parseIntent(JSON.parse(raw.value), node)
     const leftMs = pauseLeftMs(pause, at)
-    const pausedBootMs = { from: anchoredMs(pause.since, at), until: at.bootMs + leftMs }
+    const pausedBootMs = { from: at.bootMs - elapsedMs(pause.since, at), until: at.bootMs + leftMs }
     const { by, reason } = pause
     return { ...(leftMs > 0 && { intent: { by, reason, untilWallMs: at.wallMs + leftMs } }), pausedBootMs }
   } catch {

@@ -24,21 +24,23 @@ export interface NodeMemory {
 
 export type MemoryPolicy = Policy & Pick<Config, 'circuitCooldownMs'>
 
-const inOrDue = (ms: number): string => (ms > 0 ? `in ${seconds(ms)}` : 'due')
+/** A shell that does not know its boot cannot date what is in it. */
+const inOrDue = (ms: number, at: Now): string =>
+  at.bootId === '' ? 'not known from here' : ms > 0 ? `in ${seconds(ms)}` : 'due'
 
 /** The hold in words, with the next half-open attempt, by the watchdog's own rule. Pure. */
 export function holdMemo(m: Memory, at: Now, policy: Policy): string | undefined {
   const held = holdOf(m, at, policy)
   if (held === undefined) return undefined
   const forMs = Math.max(0, at.wallMs - held.sinceWallMs)
-  return `held for ${seconds(forMs)}, next probe ${inOrDue(holdLeftMs(m, at, policy))}`
+  return `held for ${seconds(forMs)}, next probe ${inOrDue(holdLeftMs(m, at, policy), at)}`
 }
 
 /** An open or half-open circuit in words, by agent-health's own rule; undefined when it is closed. Pure. */
 export function circuitMemo(m: CircuitMemory, at: Now, cooldownMs: number): string | undefined {
   const state = circuitState(m, at, { cooldownMs })
   if (state === 'closed') return undefined
-  return `circuit ${state}, next probe ${inOrDue(cooldownLeftMs(m, at, { cooldownMs }))}`
+  return `circuit ${state}, next probe ${inOrDue(cooldownLeftMs(m, at, { cooldownMs }), at)}`
 }
 
 /** Reads the memory files (root writes them, everybody may read them). Changes nothing, a corrupt file included. */

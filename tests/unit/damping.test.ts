@@ -24,6 +24,12 @@ describe('what has passed', () => {
     ['the wall clock stepped forward', later({ wallMs: 4e12 }), { certain: 10_000, elapsed: 10_000 }],
     ['the stamp is ahead', later({ bootMs: 10 }), { certain: 0, elapsed: 0 }],
     ['a reboot', later({ bootId: 'b', bootMs: 3_000 }), { certain: 3_000, elapsed: 10_000 }],
+    ['this boot is not known', later({ bootId: '' }), { certain: 0, elapsed: 10_000 }],
+    [
+      'this boot is not known, and the stamp ahead',
+      later({ bootId: '', wallMs: 5 }),
+      { certain: 0, elapsed: 0 },
+    ],
     [
       'a reboot, the stamp ahead of the wall clock',
       later({ bootId: 'b', wallMs: 5 }),
@@ -112,7 +118,7 @@ describe('over any sleeps, reboots and steps of the wall clock', () => {
     const wait = fc.nat(5_000_000)
     const stamp = fc.record({
       bootMs: fc.integer({ min: -1e12, max: 1e12 }),
-      bootId: fc.constantFrom('boot-0', 'x'),
+      bootId: fc.constantFrom('boot-0', 'x', ''),
     })
     fc.assert(
       fc.property(steps, wait, stamp, (list, waitMs, nonsense) => {
