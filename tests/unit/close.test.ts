@@ -4,6 +4,10 @@ import { once } from 'node:events'
 import test, { type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { closeBrowser } from '../../lib/browser/close.ts'
+import { patience } from '../kit/unit.ts'
+
+/** Without a deadline of its own, a wait for one that never answers has no other end. */
+const ENDS = { timeout: patience(30_000) }
 
 /** A stand-in for a browser: answers /json/version and does as told when it is asked to close. */
 const BROWSER = `
@@ -46,11 +50,9 @@ for (const how of ['flush', 'abrupt']) {
   })
 }
 
-test('one that never answers is left to TERM in time', async (t) => {
+test('one that never answers is left to TERM: the wait for it ends', ENDS, async (t) => {
   const { pid, port, child } = await stub(t, 'mute')
-  const started = performance.now()
   assert.match((await closeBrowser('/proc', pid, port)) ?? '', /no answer of a browser/)
-  assert.ok(performance.now() - started < 4000)
   assert.equal(child.exitCode, null)
 })
 
