@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { type TestContext, test } from 'node:test'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../../lib/curl.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'
+import { patience, scaled } from '../kit/unit.ts'
 
 async function httpServer(t: TestContext, listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1')
@@ -35,8 +36,15 @@ async function tcpServer(t: TestContext, onSocket: (socket: Socket) => void): Pr
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
+/** For an answer that comes: only a failing test waits so long. */
+const LONG_MS = patience(30_000)
+/** For one that never comes. What a server says before its silence has this time to arrive. */
+const SHORT_MS = scaled(1000)
+/** A test that only a kept deadline ends. */
+const ENDS = { timeout: LONG_MS }
+
 const ask = (url: string, over: Partial<FetchRequest> = {}): FetchRequest => {
-  return { url, deadlineMs: 5000, wantBody: true, ...over }
+  return { url, deadlineMs: LONG_MS, wantBody: true, ...over }
 }
 
 async function fetchAll(
@@ -44,7 +52,8 @@ async function fetchAll(
   netns?: string,
 ): Promise<{ results: FetchResult[]; ms: number }> {
   const start = performance.now()
-  const look = await fetchInNetns(netns, requests)
+  // How long curl takes to start and to report is no subject of these tests.
+  const look = await fetchInNetns(netns, requests, { slackMs: LONG_MS })
   assert.ok(look.seen, JSON.stringify(look))
   return { results: look.value, ms: performance.now() - start }
 }
@@ -95,19 +104,29 @@ function trickle(socket: Socket, head: string, more: string): void {
   socket.on('close', () => clearInterval(timer))
 }
 for (const [name, onSocket, httpCode] of slow) {
-  test(`one deadline: a server that ${name}`, async (t) => {
-    const got = await fetchOne(ask(await tcpServer(t, onSocket), { deadlineMs: 400 }))
+  test(`one deadline: a server that ${name}`, ENDS, async (t) => {
+    const got = await fetchOne(ask(await tcpServer(t, onSocket), { deadlineMs: SHORT_MS }))
     assert.equal(got.exitCode, 28)
     assert.equal(got.httpCode, httpCode)
     assert.match(got.error, /timed out/i)
-    assert.ok(got.ms >= 380 && got.ms < 1200, `${got.ms} ms`)
+    assert.ok(got.timeMs >= 0.95 * SHORT_MS, `${got.timeMs} ms`)
   })
 }
 
-test('side by side: two that never answer and one that does take about the longest deadline', async (t) => {
+test('side by side: all are asked before one has its answer', async (t) => {
+  const waiting: ServerResponse[] = []
+  const url = await httpServer(t, (_, response) => {
+    waiting.push(response)
+    if (waiting.length === 3) for (const [i, one] of waiting.entries()) one.end(`${i}`)
+  })
+  const { results } = await fetchAll([ask(`${url}/a`), ask(`${url}/b`), ask(`${url}/c`)])
+  assert.deepEqual(results.map((r) => r.body).sort(), ['0', '1', '2'])
+})
+
+test('each has its own deadline: two that never answer beside one that does', ENDS, async (t) => {
   const silent = await tcpServer(t, () => {})
   const good = await httpServer(t, (_, response) => response.end('ok'))
-  const { results, ms } = await fetchAll([
+  const { results } = await fetchAll([
     ask(`${silent}/a`, { deadlineMs: 300 }),
     ask(good),
     ask(`${silent}/b`, { deadlineMs: 1600 }),
@@ -120,10 +139,10 @@ test('side by side: two that never answer and one that does take about the longe
       [28, 0, ''],
     ],
   )
-  assert.ok(ms >= 1580 && ms < 2300, `${ms} ms`)
+  assert.ok((results[2]?.timeMs ?? 0) >= 1580, `${results[2]?.timeMs} ms`)
 })
 
-test('an endless body ends at the deadline, and only the wanted bytes of it are kept', async (t) => {
+test('an endless body ends at the deadline, and only the wanted bytes of it are kept', ENDS, async (t) => {
   let sent = 0
   const url = await httpServer(t, (_, response) => {
     const chunk = Buffer.alloc(65_536, 120)
@@ -137,9 +156,9 @@ test('an endless body ends at the deadline, and only the wanted bytes of it are 
   const got = await fetchOne(ask(url, { deadlineMs: 700, maxBytes: 10_000 }))
   assert.equal(got.exitCode, 28)
   assert.equal(got.body.length, 10_000)
-  assert.ok(got.ms < 1500, `${got.ms} ms`)
-  // 4 MiB a second for 0.7 s, and what the socket buffers and curl's first read take besides.
-  assert.ok(sent < 24 * 1024 * 1024, `${sent} bytes were sent`)
+  // 4 MiB a second for as long as it took, and what the socket buffers and curl's first read take besides.
+  const most = (20 + (4 * got.ms) / 1000) * 1024 * 1024
+  assert.ok(sent < most, `${sent} bytes were sent in ${got.ms} ms`)
 })
 
 test('a body over the limit is an error, one at the limit is not', async (t) => {
@@ -166,7 +185,7 @@ for (const [name, onSocket, exitCode] of broken) {
 
 test('refused beside an answer: each has its own result, in the order asked', async (t) => {
   const good = await httpServer(t, (request, response) => response.end(request.url))
-  const { results, ms } = await fetchAll([ask('http://127.0.0.1:1/'), ask(`${good}/1`), ask(`${good}/2`)])
+  const { results } = await fetchAll([ask('http://127.0.0.1:1/'), ask(`${good}/1`), ask(`${good}/2`)])
   assert.deepEqual(
     results.map((r) => [r.exitCode, r.httpCode, r.body]),
     [
@@ -175,7 +194,6 @@ test('refused beside an answer: each has its own result, in the order asked', as
       [0, 200, '/2'],
     ],
   )
-  assert.ok(ms < 3000, `${ms} ms`)
 })
 
 test('a URL that is none fails alone; one that looks like an option or a pattern is only a URL', async (t) => {
@@ -239,7 +257,9 @@ for (const [name, script, why] of [
       ask('http://127.0.0.1:1/a', { deadlineMs: 100 }),
       ask('http://127.0.0.1:1/b', { deadlineMs: 100 }),
     ]
-    const look = await fetchInNetns(undefined, requests, { slackMs: 200 })
+    // One that ends by itself ends when it does; only the stuck one is ended by us.
+    const slackMs = name === 'is stuck' ? 200 : LONG_MS
+    const look = await fetchInNetns(undefined, requests, { slackMs })
     assert.match(look.seen ? 'seen' : look.why, why)
   })
 }

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict'
-import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { describe, ExecError, run, runOk, runSync } from '../../lib/exec.ts'
 import { tempDir } from '../kit/temp.ts'
+import { patience, scaled } from '../kit/unit.ts'
+import { blockFor, blockUntil, until } from '../kit/until.ts'
+
+/** For a command that ends by itself: only a failing test waits so long. */
+const LONG_MS = patience(30_000)
+/** A test that only a kept deadline ends. */
+const ENDS = { timeout: LONG_MS }
 
 const sh = (script: string) => ['sh', '-c', script]
 
@@ -51,28 +59,29 @@ test('run: descriptors are passed as 3, 4, …', async (t) => {
   assert.equal(readFileSync(`${dir}/b`, 'utf8'), 'first')
 })
 
-test('run: at its deadline the command and its children are killed, whatever they ignore', async () => {
-  const started = performance.now()
-  const r = await run(sh('trap "" TERM; sleep 60 & echo $!; wait; sleep 60'), { deadlineMs: 200 })
-  const took = performance.now() - started
+test('run: at its deadline the command and its children are killed, whatever they ignore', ENDS, async () => {
+  const deaf = sh('trap "" TERM; sleep 600 & echo $!; wait; sleep 600')
+  const r = await run(deaf, { deadlineMs: scaled(1000) })
   assert.equal(r.timedOut, true)
-  assert.ok(took > 190 && took < 3000, `took ${took} ms`)
+  assert.ok(r.durationMs > 990, `took ${r.durationMs} ms`)
   const child = Number(r.stdout)
   assert.ok(child > 1)
-  await until(() => !alive(child))
+  await until('its child is gone', () => !alive(child))
   assert.match(describe(r, 200), /no answer in 0.2s, killed/)
 })
 
-test('run: a command that ends at TERM is not waited for any longer', async () => {
-  const r = await run(['sleep', '60'], { deadlineMs: 100 })
+test('run: a command that ends at TERM is not waited for any longer', ENDS, async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const ran = run(['sleep', '600'], { deadlineMs: 100 })
+  // The deadline passes; the grace time after it never does.
+  t.mock.timers.tick(100)
+  const r = await ran
   assert.deepEqual([r.timedOut, r.signal], [true, 'SIGTERM'])
-  assert.ok(r.durationMs < 550, `took ${r.durationMs} ms`)
 })
 
-test('run: a daemon that keeps the pipe does not hold us, and lives on', async () => {
-  const r = await run(sh('sleep 30 & echo $!'), { deadlineMs: 20_000 })
+test('run: a daemon that keeps the pipe does not hold us, and lives on', ENDS, async () => {
+  const r = await run(sh('sleep 600 & echo $!'), { deadlineMs: LONG_MS })
   assert.equal(r.code, 0)
-  assert.ok(r.durationMs < 2000, `took ${r.durationMs} ms`)
   const daemon = Number(r.stdout)
   assert.ok(alive(daemon))
   process.kill(daemon, 'SIGKILL')
@@ -83,19 +92,28 @@ test('run: output is bounded, and the command not blocked by it', async () => {
   assert.deepEqual([r.code, r.stdout.length, r.stderr], [0, 1000, 'x\n'])
 })
 
-test('run: a busy stretch of this process loses no output and makes no command late', async () => {
-  const busy = (ms: number) => {
-    const end = performance.now() + ms
-    while (performance.now() < end);
-  }
-  const inTime = run(sh('sleep 0.1; echo out; exit 3'), { deadlineMs: 300 })
-  busy(700)
+test('run: a busy stretch of this process makes no command late', async (t) => {
+  const pidFile = join(tempDir(t), 'pid')
+  const inTime = run(sh(`echo $$ > ${pidFile}; echo out; exit 3`), { deadlineMs: 300 })
+  // It ends while we are busy, and we are so until long after its deadline.
+  blockUntil('it has ended', () => existsSync(pidFile) && !alive(Number(readFileSync(pidFile, 'utf8'))))
+  blockFor(700)
   const r = await inTime
   assert.deepEqual([r.code, r.stdout, r.timedOut], [3, 'out\n', false])
-  // It has ended, and what it left behind writes while we are busy past the grace for pipes.
-  const left = run(sh('(sleep 0.2; echo late) & exit 4'))
-  await new Promise((resolve) => setTimeout(resolve, 100))
-  busy(600)
+})
+
+test('run: a busy stretch past the grace for pipes loses no output', async (t) => {
+  const dir = tempDir(t)
+  const [pidFile, go, said] = ['pid', 'go', 'said'].map((name) => join(dir, name)) as [string, string, string]
+  const late = `until [ -e ${go} ]; do sleep 0.01; done; echo late; : > ${said}`
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const left = run(sh(`(${late}) & echo $$ > ${pidFile}; exit 4`))
+  // Gone from the process table, so we have heard of its end; what it left behind writes while we are busy.
+  while (!existsSync(pidFile) || existsSync(`/proc/${readFileSync(pidFile, 'utf8').trim() || 'x'}`))
+    await new Promise((resolve) => setImmediate(resolve))
+  writeFileSync(go, '')
+  blockUntil('the daemon has written', () => existsSync(said))
+  t.mock.timers.tick(250)
   const l = await left
   assert.deepEqual([l.code, l.stdout], [4, 'late\n'])
 })
@@ -108,7 +126,7 @@ test('runOk: throws what was run, how it ended, and what it said', async () => {
     assert.equal(e.result.code, 2)
     return true
   })
-  await assert.rejects(runOk(['sleep', '9'], { deadlineMs: 50 }), /sleep 9: no answer in 0.1s, killed/)
+  await assert.rejects(runOk(['sleep', '600'], { deadlineMs: 50 }), /sleep 600: no answer in 0.1s, killed/)
   await assert.rejects(runOk(sh('kill -9 $$')), /ended by SIGKILL/)
 })
 
@@ -116,7 +134,7 @@ test('runSync: the same result, blocking', () => {
   const r = runSync(sh('cat; echo e >&2; exit 4'), { input: 'i' })
   assert.deepEqual([r.code, r.stdout, r.stderr, r.timedOut, r.missing], [4, 'i', 'e\n', false, false])
   assert.equal(runSync(['netvm-no-such-program']).missing, true)
-  const late = runSync(['sleep', '9'], { deadlineMs: 50 })
+  const late = runSync(['sleep', '600'], { deadlineMs: 50 })
   assert.deepEqual([late.timedOut, late.signal], [true, 'SIGKILL'])
 })
 
@@ -127,13 +145,5 @@ function alive(pid: number): boolean {
     return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z'
   } catch {
     return false
-  }
-}
-
-async function until(done: () => boolean): Promise<void> {
-  const end = performance.now() + 5000
-  while (!done()) {
-    assert.ok(performance.now() < end, 'deadline passed')
-    await new Promise((r) => setTimeout(r, 10))
   }
 }

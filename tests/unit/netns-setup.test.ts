@@ -8,6 +8,8 @@ import type { NetworkWant } from '../../lib/node/netns-plan.ts'
 import { inhabitants, networkDown, networkUp } from '../../lib/node/netns-setup.ts'
 import { resolversFrom, resolvPath, writeResolv } from '../../lib/node/resolv.ts'
 import { paths } from '../../lib/paths.ts'
+import { patience, scaled } from '../kit/unit.ts'
+import { until } from '../kit/until.ts'
 
 const sh = (...argv: string[]) =>
   execFileSync(argv[0] ?? '', argv.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
@@ -73,27 +75,26 @@ test('a page in the namespace cannot reach the host by the veth; the host reache
   }
   const ns = ['ip', 'netns', 'exec', want.netns]
   await Promise.all([listen(want.gw, []), listen(want.peer, ns)])
-  const dial = (host: string, prefix: string[]) => {
+  const dial = (host: string, prefix: string[], silenceMs: number) => {
     const code = `const s = require('net').connect(8099, '${host}')
       const end = (text) => { console.log(text); process.exit() }
       s.on('data', (d) => end('got ' + d)); s.on('error', (e) => end(e.code))
-      setTimeout(end, 700, 'silence')`
+      setTimeout(end, ${silenceMs}, 'silence')`
     return sh(...prefix, process.execPath, '-e', code).trim()
   }
-  assert.equal(dial(want.peer, []), 'got hi')
-  assert.equal(dial(want.gw, ns), 'silence')
+  assert.equal(dial(want.peer, [], patience(30_000)), 'got hi')
+  assert.equal(dial(want.gw, [], patience(30_000)), 'got hi', 'it listens, for the host')
+  assert.equal(dial(want.gw, ns, scaled(1500)), 'silence')
 })
 
 test('namespace deleted under its veth: replaced', async (t) => {
   if (!needsRoot(t)) return
   const { p, want } = fixture(t, 'c')
   await networkUp(p, want)
-  const holder = spawn('ip', ['netns', 'exec', want.netns, 'sleep', '60'])
+  const holder = spawn('ip', ['netns', 'exec', want.netns, 'sleep', '600'])
   t.after(() => holder.kill('SIGKILL'))
-  for (let i = 0; (await inhabitants(p, want)).every((x) => x.comm !== 'sleep'); i++) {
-    assert.ok(i < 100, 'sleep never entered the namespace')
-    await new Promise((r) => setTimeout(r, 20))
-  }
+  const entered = async () => (await inhabitants(p, want)).some((x) => x.comm === 'sleep')
+  await until('sleep entered the namespace', entered)
   sh('ip', 'netns', 'del', want.netns)
   assert.ok(existsSync(`/sys/class/net/${want.veth}`), 'a namespace that lives on keeps its veth')
   const lines = await networkUp(p, want)

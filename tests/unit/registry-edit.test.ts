@@ -22,6 +22,7 @@ import { deriveNames } from '../../lib/names.ts'
 import { appendRow, type NewRow, parseRegistry, setCell } from '../../lib/registry.ts'
 import { cells, cellValue, line, registry, said, someFleet } from '../kit/registry-fixtures.ts'
 import { tempDir } from '../kit/temp.ts'
+import { patience } from '../kit/unit.ts'
 
 function newRow(name: string, over: Partial<NewRow> = {}): NewRow {
   const n = deriveNames(name)
@@ -239,7 +240,7 @@ test('a lock that was taken from us meanwhile: nothing is written', async (t) =>
   assert.ok(existsSync(`${path}.lock`), 'the lock of the other is not ours to remove')
 })
 
-test('two writers at once, as processes: no row is lost', { timeout: 60_000 }, async (t) => {
+test('two writers at once, as processes: no row is lost', { timeout: patience(60_000) }, async (t) => {
   const path = file(t, registry([]))
   const url = new URL('../../lib/registry.ts', import.meta.url).href
   const names = (w: number) => Array.from({ length: 8 }, (_, i) => `w${w}-${i}`)
@@ -257,7 +258,9 @@ test('two writers at once, as processes: no row is lost', { timeout: 60_000 }, a
   assert.deepEqual(r.nodes.map((n) => n.name).sort(), [1, 2, 3].flatMap(names).sort())
 })
 
-test('another program that holds the lock is named, after a wait', { timeout: 30_000 }, async (t) => {
+test('another program that holds the lock is named, after a wait', {
+  timeout: patience(30_000),
+}, async (t) => {
   const path = file(t, registry([]))
   const { lock } = await import('proper-lockfile')
   const release = await lock(path, { realpath: false })

@@ -17,6 +17,7 @@ import { type Paths, paths } from '../../lib/paths.ts'
 import { readTunnelConf } from '../../lib/tunnel/conf-file.ts'
 import { tunnelDown, tunnelUp } from '../../lib/tunnel/setup.ts'
 import { parseWgDump } from '../../lib/tunnel/wg-dump.ts'
+import { patience } from '../kit/unit.ts'
 
 // Real parts: namespaces of our own, the real ip, wg and wireguard-go. Addresses exist inside the namespaces only.
 const root = process.geteuid?.() === 0
@@ -36,7 +37,7 @@ let p: Paths
 
 function sh(argv: readonly string[], input = ''): string {
   const [file = '', ...args] = argv
-  const result = spawnSync(file, args, { encoding: 'utf8', input, timeout: 20_000 })
+  const result = spawnSync(file, args, { encoding: 'utf8', input, timeout: patience(20_000) })
   if (result.status !== 0) throw new Error(`${argv.join(' ')}: ${result.stderr}`)
   return result.stdout
 }
@@ -83,7 +84,7 @@ before(() => {
     sh(['ip', 'netns', 'add', netns])
     sh(['ip', '-n', netns, 'link', 'set', 'lo', 'up'])
   }
-  spawnSync('wireguard-go', [server.wg], { stdio: 'ignore', timeout: 10_000 })
+  spawnSync('wireguard-go', [server.wg], { stdio: 'ignore', timeout: patience(10_000) })
   const setconf = join(dir, 'server.conf')
   writeFileSync(
     setconf,
@@ -115,12 +116,24 @@ after(() => {
 
 /** A refusal by the far end is a handshake, a packet there and one back. */
 function reaches(address: string): boolean {
-  const curl = ['curl', '-q', '-sS', '-m', '3', '--noproxy', '*', `http://${address}:9/`]
+  const curl = [
+    'curl',
+    '-q',
+    '-sS',
+    '-m',
+    String(patience(20_000) / 1000),
+    '--noproxy',
+    '*',
+    `http://${address}:9/`,
+  ]
   const asked = spawnSync('ip', ['netns', 'exec', node.netns, ...curl], { encoding: 'utf8' })
   return /Couldn't connect|refused/i.test(asked.stderr) && !/timed out|unreachable/i.test(asked.stderr)
 }
 
-test('up: a tunnel that carries both families, its only way out', { skip, timeout: 60_000 }, async () => {
+test('up: a tunnel that carries both families, its only way out', {
+  skip,
+  timeout: patience(60_000),
+}, async () => {
   write(conf())
   const made = await tunnelUp(p, node)
   assert.deepEqual(made.ignored, [])
@@ -150,7 +163,10 @@ test('no key stands in any command line', { skip }, () => {
   }
 })
 
-test('up again replaces what is there and carries traffic at once', { skip, timeout: 60_000 }, async () => {
+test('up again replaces what is there and carries traffic at once', {
+  skip,
+  timeout: patience(60_000),
+}, async () => {
   const old = processes(node.wg)
   await tunnelUp(p, node)
   assert.notEqual(processes(node.wg), old)
@@ -160,7 +176,7 @@ test('up again replaces what is there and carries traffic at once', { skip, time
 
 test('an endpoint that does not resolve: a clear error, nothing left behind', {
   skip,
-  timeout: 60_000,
+  timeout: patience(60_000),
 }, async () => {
   write(conf('', 'nowhere.invalid:51820'))
   await assert.rejects(tunnelUp(p, node), /endpoint nowhere\.invalid does not resolve on the host/)
@@ -168,7 +184,7 @@ test('an endpoint that does not resolve: a clear error, nothing left behind', {
 
 test('a step that fails is undone: no interface, no process, no socket', {
   skip,
-  timeout: 60_000,
+  timeout: patience(60_000),
 }, async () => {
   await tunnelDown(p, node)
   // The kernel takes no multicast group for an address, which shows only in the namespace.
@@ -182,7 +198,7 @@ test('a step that fails is undone: no interface, no process, no socket', {
 
 test('down removes it all, twice is fine, and a missing namespace too', {
   skip,
-  timeout: 60_000,
+  timeout: patience(60_000),
 }, async () => {
   write(conf())
   await tunnelUp(p, node)
