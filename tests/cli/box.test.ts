@@ -4,17 +4,13 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { Readable } from 'node:stream'
-import { before, describe, it, type TestContext } from 'node:test'
+import { describe, it, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { tempDir } from '../kit/temp.ts'
 import { receipt } from '../kit/truth-model.ts'
+import { patience } from '../kit/unit.ts'
 
 const REPO = fileURLToPath(new URL('../..', import.meta.url))
-
-before(() => {
-  const built = spawnSync(`${REPO}/scripts/build`, { encoding: 'utf8' })
-  assert.equal(built.status, 0, built.stderr)
-})
 
 const row = (name: string, n: number, status = 'active') =>
   `| ${name} | ${name} | warp-${name} | 94${n} | 10.201.${n}.1 | 10.201.${n}.2 | 127.0.0.1:94${n} | ${status} |`
@@ -48,7 +44,7 @@ class Root {
     return spawnSync(process.execPath, [`${REPO}/dist/${program}`, ...args], {
       encoding: 'utf8',
       env,
-      timeout: 30_000,
+      timeout: patience(30_000),
     })
   }
   /** Receipts of a moment ago, made by supervisors in the namespaces given (default: elsewhere). */
@@ -74,7 +70,7 @@ describe('box fleet status', () => {
     root.receipts('muse')
     const r = root.run('box', 'fleet', 'status')
     assert.equal(r.status, 2, r.stderr)
-    assert.match(r.stdout, /^muse {2}ACTIVE \[\*\] .*receipt, [56]s ago$/m)
+    assert.match(r.stdout, /^muse {2}ACTIVE \[\*\] .*receipt, \d+s ago$/m)
     assert.match(r.stdout, /^pip {3}UNKNOWN .*no recent run of chromebox-watchdog is known$/m)
     assert.match(r.stdout, /cannot see the host’s network: own network namespace/)
     assert.match(r.stdout, /why unknown: host-evidence pip/)
@@ -202,7 +198,7 @@ describe('host-evidence', () => {
     root.receipts('muse')
     const r = root.run('host-evidence', 'muse')
     assert.equal(r.status, 0, r.stderr)
-    assert.match(r.stdout, /chromebox-watchdog {2}healthy +\(receipt, [56]s ago\); timer unknown/)
+    assert.match(r.stdout, /chromebox-watchdog {2}healthy +\(receipt, \d+s ago\); timer unknown/)
     assert.match(r.stdout, /not known: units: no bus/)
     assert.match(r.stdout, /not known: journal: no journal files were found/)
     const json = JSON.parse(root.run('host-evidence', '--json').stdout)

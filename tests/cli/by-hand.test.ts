@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { patience } from '../kit/unit.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'by-hand-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -18,7 +19,7 @@ writeFileSync(
 const pipe = (program: string, env: Record<string, string>, rest = '') =>
   spawnSync('bash', ['--norc', '-c', `"$PROGRAM" ${rest}; exit "\${PIPESTATUS[0]}"`], {
     encoding: 'utf8',
-    timeout: 20_000,
+    timeout: patience(20_000),
     env: {
       PATH: process.env.PATH,
       NETVM_ROOT: root,

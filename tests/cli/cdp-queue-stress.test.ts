@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it } from 'node:test'
 import { paths } from '../../lib/paths.ts'
-import { contend, type Language, readAudit } from '../kit/cdp-queue-clients.ts'
+import { begin, contend, type Language, readAudit } from '../kit/cdp-queue-clients.ts'
 
 // Three Node clients spend their time on tickets and helpers: fewer rounds do.
 const CONTESTS: readonly [readonly Language[], number][] = [
@@ -18,7 +18,9 @@ for (const [languages, rounds] of CONTESTS) {
     const w = { root, queue: paths(root).queue, audit: join(root, 'audit') }
     mkdirSync(`${w.queue}/stress`, { recursive: true })
     try {
-      const codes = await Promise.all(languages.map((l) => contend(w, l, rounds)))
+      const ends = languages.map((l) => contend(w, l, rounds))
+      await begin(w, languages.length)
+      const codes = await Promise.all(ends)
       assert.deepEqual(codes, [0, 0, 0])
       const audit = readAudit(w.audit)
       assert.ok(audit.most <= 2, `${audit.most} were inside at once`)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { HEAD, row } from '../kit/bad-input.ts'
+import { until } from '../kit/until.ts'
 
 const BUNDLE = new URL('../../dist/cdp-queue', import.meta.url).pathname
 let root: string
@@ -59,15 +60,10 @@ async function depth(node: string): Promise<Depth> {
   return JSON.parse(out)[0]
 }
 
-async function until(what: string, fn: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 15_000
-  while (!(await fn())) if (Date.now() > end) assert.fail(`not within 15 s: ${what}`)
-}
-
 const held = async (node: string) => (await depth(node)).slots.filter((s) => s.held).length
 
 async function fill(node: string): Promise<Ran[]> {
-  const holders = [run(node, 'sleep', '60'), run(node, 'sleep', '60')]
+  const holders = [run(node, 'sleep', '600'), run(node, 'sleep', '600')]
   await until('both slots in use', async () => (await held(node)) === 2)
   return holders
 }
@@ -92,7 +88,7 @@ describe('cdp-queue', () => {
   })
 
   it('a daemon that the command leaves behind does not keep the slot', async () => {
-    const r = await run('daemon', 'sh', '-c', 'sleep 30 > /dev/null 2>&1 & echo $!').done
+    const r = await run('daemon', 'sh', '-c', 'sleep 600 > /dev/null 2>&1 & echo $!').done
     assert.equal(await held('daemon'), 0)
     process.kill(Number(r.out))
   })
@@ -102,7 +98,7 @@ describe('cdp-queue', () => {
     const r = await queue(['run', 'busy', '--timeout', '0.2', '--', 'echo', 'ran']).done
     assert.equal(r.code, 75)
     assert.equal(r.out, '')
-    const who = String.raw`slot \d held by sleep 60 \(pid \d+, \w+\) for [\d.]+s`
+    const who = String.raw`slot \d held by sleep 600 \(pid \d+, \w+\) for \S+`
     assert.match(
       r.err,
       new RegExp(
@@ -154,7 +150,10 @@ describe('cdp-queue', () => {
   it('depth tells people who is in and who waits', async () => {
     const holders = await fill('tell')
     const r = await queue(['depth', 'tell']).done
-    assert.match(r.out, /^tell: 2 of 2 slots in use, 0 waiting\n {2}slot-0 {2}sleep 60 \(pid \d+, \w+\) for /)
+    assert.match(
+      r.out,
+      /^tell: 2 of 2 slots in use, 0 waiting\n {2}slot-0 {2}sleep 600 \(pid \d+, \w+\) for /,
+    )
     assert.match((await queue(['depth']).done).out, /^tell: 2 of 2/m)
     for (const h of holders) h.child.kill('SIGTERM')
   })

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
-import { Host, until } from '../kit/chromebox-host.ts'
+import { Host } from '../kit/chromebox-host.ts'
+import { until } from '../kit/until.ts'
 
 let host: Host
 beforeEach(async () => {
@@ -36,7 +37,7 @@ test('--why tells the last five runs that were news, with what they did and whet
   await host.run()
   await host.run()
   process.kill(Number(host.read('main.pid')), 'SIGKILL')
-  await until(() => !existsSync(`/proc/${host.read('main.pid').trim()}/exe`))
+  await until('it has ended', () => !existsSync(`/proc/${host.read('main.pid').trim()}/exe`))
   rmSync(join(host.dir, 'run/netns/warp-muse'))
   for (let i = 0; i < 3; i++) await host.run()
   const { out } = await host.run(['muse', '--why'], {})

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { patience } from '../kit/unit.ts'
+import { until } from '../kit/until.ts'
 
 const LAB = fileURLToPath(new URL('../../scripts/lab', import.meta.url))
 const skip = process.getuid?.() === 0 ? false : 'needs root to boot a lab'
@@ -33,25 +35,17 @@ function processesOf(lab: number): number[] {
     })
 }
 
-async function until(what: string, look: () => boolean, deadlineMs: number): Promise<void> {
-  const end = performance.now() + deadlineMs
-  while (!look()) {
-    if (performance.now() > end) assert.fail(`not within ${deadlineMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
 test('the exit status and the arguments of FILE are passed on, as root of a running systemd', {
   skip,
 }, () => {
   const file = script('status', 'systemctl is-system-running; id -u; echo "$1-$2"; exit 7')
-  const ran = spawnSync(LAB, ['run', file, 'a b', 'c'], { encoding: 'utf8', env, timeout: 60_000 })
+  const ran = spawnSync(LAB, ['run', file, 'a b', 'c'], { encoding: 'utf8', env, timeout: patience(120_000) })
   assert.equal(ran.status, 7, ran.stderr)
   assert.equal(ran.stdout, 'running\n0\na b-c\n')
 })
 
 test('labs run side by side, and a killed one leaves nothing behind', { skip }, async () => {
-  const flag = script('long', 'echo up; exec sleep 300')
+  const flag = script('long', 'echo up; exec sleep 3600')
   const labs: ChildProcess[] = [0, 1].map(() =>
     spawn(LAB, ['run', flag], { env, stdio: ['ignore', 'pipe', 'inherit'] }),
   )
@@ -63,7 +57,7 @@ test('labs run side by side, and a killed one leaves nothing behind', { skip }, 
   const inside = spawnSync(LAB, ['exec', 'systemctl', 'is-active', 'dbus.service'], { encoding: 'utf8', env })
   assert.equal(inside.stdout.trim(), 'active', inside.stderr)
   killed.kill('SIGKILL')
-  await until('no process of the killed lab is left', () => processesOf(killed.pid ?? 0).length === 0, 10_000)
+  await until('no process of the killed lab is left', () => processesOf(killed.pid ?? 0).length === 0)
   assert.ok(processesOf(other.pid ?? 0).length > 3, 'the other one lives')
   other.kill('SIGTERM')
   await once(other, 'exit')
@@ -71,8 +65,8 @@ test('labs run side by side, and a killed one leaves nothing behind', { skip }, 
   const groups = (lab: ChildProcess): string[] =>
     ['', '/systemd', '/unified'].map((top) => `/sys/fs/cgroup${top}/lab-${lab.pid}`).filter(existsSync)
   assert.deepEqual(groups(other), [])
-  await until('the other one is gone', () => processesOf(other.pid ?? 0).length === 0, 10_000)
-  assert.equal(spawnSync(LAB, ['run', script('next', 'true')], { env, timeout: 60_000 }).status, 0)
+  await until('the other one is gone', () => processesOf(other.pid ?? 0).length === 0)
+  assert.equal(spawnSync(LAB, ['run', script('next', 'true')], { env, timeout: patience(120_000) }).status, 0)
   for (const lab of labs) assert.deepEqual(groups(lab), [])
 })
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { patience } from '../kit/unit.ts'
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 const HEAD =
@@ -38,7 +39,7 @@ function program(name: string, args: string[], env: Record<string, string> = {})
   const r = spawnSync(process.execPath, [join(DIST, name), ...args], {
     encoding: 'utf8',
     env: all,
-    timeout: 30_000,
+    timeout: patience(30_000),
   })
   return { code: r.status, out: r.stdout, err: r.stderr }
 }

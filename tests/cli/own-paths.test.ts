@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { HEAD, Root, refused, row } from '../kit/bad-input.ts'
 import { needsRoot } from '../kit/needs-root.ts'
+import { patience } from '../kit/unit.ts'
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 
@@ -66,7 +67,7 @@ function onSmallDisk(root: Root, at: string, then: string, argv: readonly string
   const words = ['-m', '--propagation', 'private', 'sh', '-c', script, 'sh', process.execPath, DIST + program]
   const ran = spawnSync('unshare', [...words, ...args], {
     encoding: 'utf8',
-    timeout: 30_000,
+    timeout: patience(30_000),
     env: {
       ...process.env,
       AT: join(root.dir, at),

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { tempDir } from './temp.ts'
+import { patience } from './unit.ts'
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 export const HEAD =
@@ -31,7 +32,7 @@ export class Root {
   run([program = '', ...args]: readonly string[], env: Record<string, string> = {}) {
     const ran = spawnSync(process.execPath, [join(DIST, program), ...args], {
       encoding: 'utf8',
-      timeout: 30_000,
+      timeout: patience(30_000),
       env: {
         ...process.env,
         NETVM_ROOT: this.dir,

@@ -29,14 +29,3 @@ export async function world(t: TestContext, config: Record<string, string | numb
   const loaded = loadConfig(p)
   return { host, ctx: { p, config: loaded }, node: findNode(readRegistry(p, loaded), 'muse') }
 }
-
-/** Makes one `ip netns exec` say when it was called, in milliseconds of the wall clock. */
-export function timeCalls(host: Host): () => number[] {
-  host.program('bin/ip', 'date +%s%3N >> "$HOST/asked"; shift 3; exec "$@"')
-  return () =>
-    host
-      .read('asked')
-      .split('\n')
-      .filter((l) => l !== '')
-      .map(Number)
-}

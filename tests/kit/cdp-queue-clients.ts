@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { until } from './until.ts'
 
 // Clients of the queue in three languages. Each takes a slot of `node` `rounds` times, and writes `in` and
 // `out` to the audit file while it holds the lock, so that the order of the lines is the order of events.
@@ -7,11 +8,16 @@ import { readFileSync } from 'node:fs'
 const SLOT = new URL('../../lib/queue/slot.ts', import.meta.url).pathname
 
 const NODE = `
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, existsSync } from 'node:fs'
 import { withCdpSlot } from ${JSON.stringify(SLOT)}
+const begin = async (audit) => {
+  appendFileSync(audit + '.ready', 'x')
+  while (!existsSync(audit + '.go')) await new Promise((r) => setTimeout(r, 3))
+}
 const [node, rounds, audit] = process.argv.slice(1)
+await begin(audit)
 for (let i = 0; i < Number(rounds); i++) {
-  await withCdpSlot(node, { timeoutMs: 60000 }, async () => {
+  await withCdpSlot(node, { timeoutMs: 600000 }, async () => {
     appendFileSync(audit, 'in node\\n')
     await new Promise((r) => setTimeout(r, 1))
     appendFileSync(audit, 'out node\\n')
@@ -20,6 +26,8 @@ for (let i = 0; i < Number(rounds); i++) {
 
 const BASH = `
 dir=$1 rounds=$2 audit=$3
+printf x >> "$audit.ready"
+until [ -e "$audit.go" ]; do sleep 0.003; done
 for ((i = 0; i < rounds; i++)); do
   until for s in 0 1; do exec 9>"$dir/slot-$s.lock"; flock -n 9 && break; done; do sleep 0.003; done
   echo 'in bash' >> "$audit"
@@ -30,6 +38,9 @@ done`
 const PYTHON = `
 import fcntl, os, sys, time
 d, rounds, audit = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+open(audit + ".ready", "a").write("x")
+while not os.path.exists(audit + ".go"):
+    time.sleep(0.003)
 log = os.open(audit, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 def take():
     while True:
@@ -71,6 +82,13 @@ export function contend(w: World, language: Language, rounds: number): Promise<n
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   return new Promise((resolve) => child.on('close', resolve))
+}
+
+/** Lets the contenders begin once all of them are there: they meet however long each takes to start. */
+export async function begin(w: World, contenders: number): Promise<void> {
+  const ready = `${w.audit}.ready`
+  await until('all are there', () => existsSync(ready) && readFileSync(ready).length === contenders)
+  writeFileSync(`${w.audit}.go`, '')
 }
 
 export interface Audit {

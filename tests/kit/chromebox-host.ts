@@ -12,6 +12,8 @@ import {
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { scaledSeconds } from './unit.ts'
+import { until } from './until.ts'
 
 const BUNDLE = new URL('../../dist/chromebox-watchdog', import.meta.url).pathname
 const BROWSER = new URL('./fake-browser.mjs', import.meta.url).pathname
@@ -104,12 +106,13 @@ ${extra}`,
   }
 
   config(over: Record<string, string | number>): void {
+    // Only what does not answer, or does not end, takes all of these; a browser that comes up is seen at once.
     const short = {
-      NETVM_PROBE_DEADLINE: 1,
-      NETVM_INNER_DEADLINE: 0.5,
+      NETVM_PROBE_DEADLINE: scaledSeconds(3),
+      NETVM_INNER_DEADLINE: scaledSeconds(2),
       NETVM_CONFIRM_DELAY: 0.1,
-      NETVM_RELAUNCH_INTERVAL: 0.5,
-      NETVM_STOP_GRACE: 1,
+      NETVM_RELAUNCH_INTERVAL: scaledSeconds(5),
+      NETVM_STOP_GRACE: scaledSeconds(5),
     }
     const lines = Object.entries({ ...short, ...over }).map(([k, v]) => `${k}=${v}`)
     this.write('etc/netvm/netvm.env', `${lines.join('\n')}\n`)
@@ -139,7 +142,7 @@ echo $! > "$HOST/main.pid"; ln -s "/proc/$!" "$HOST/proc/$!"`,
   async browser(how: { title?: string; mode?: string } = {}): Promise<number> {
     this.onStart(how)
     spawnSync(join(this.dir, 'start'), { env: this.env() })
-    await until(() => this.read('var/lib/chromebox/muse/ready') !== '')
+    await until('the browser listens', () => this.has('var/lib/chromebox/muse/ready'))
     return Number(this.read('main.pid'))
   }
 
@@ -208,13 +211,6 @@ echo $! > "$HOST/main.pid"; ln -s "/proc/$!" "$HOST/proc/$!"`,
     const pid = Number(this.read('main.pid'))
     if (pid > 0 && readFileOr(`/proc/${pid}/cmdline`).includes(this.dir)) process.kill(pid, 'SIGKILL')
     rmSync(this.dir, { recursive: true, force: true })
-  }
-}
-
-export async function until(done: () => boolean, ms = 5000): Promise<void> {
-  for (const end = performance.now() + ms; !done(); ) {
-    if (performance.now() > end) throw new Error('not in time')
-    await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { ifNames } from '../../lib/names.ts'
+import { patience, scaledSeconds } from './unit.ts'
 
 export const PORT = 9410
 const { veth, vpeer } = ifNames('muse')
@@ -63,7 +64,10 @@ echo ready; exec sleep 600`
     world.program('bin/logger', 'cat >> "$WORLD/journal"')
     world.socket('active')
     world.registry()
-    world.write('etc/netvm/netvm.env', 'NETVM_PROBE_DEADLINE=0.8\nNETVM_INNER_DEADLINE=0.5\n')
+    world.write(
+      'etc/netvm/netvm.env',
+      `NETVM_PROBE_DEADLINE=${scaledSeconds(5)}\nNETVM_INNER_DEADLINE=${scaledSeconds(2)}\n`,
+    )
     return world
   }
 
@@ -115,8 +119,10 @@ ${extra}`,
 
   /** Runs a command in this network. */
   sh(command: string): void {
+    // No stdin: bash takes one of Node's pipes for a remote shell's and reads ~/.bashrc.
     const ran = spawnSync('nsenter', ['-t', String(this.root.pid), '-m', '-n', 'bash', '-c', command], {
       encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
     if (ran.status !== 0) throw new Error(`${command}: ${ran.stderr}`)
   }
@@ -180,7 +186,7 @@ ${extra}`,
       dist(program),
       ...args,
     ]
-    const ran = spawnSync('nsenter', argv, { encoding: 'utf8', timeout: 30_000 })
+    const ran = spawnSync('nsenter', argv, { encoding: 'utf8', timeout: patience(30_000) })
     for (const pid of this.read('pids')
       .split('\n')
       .filter((x) => x !== ''))

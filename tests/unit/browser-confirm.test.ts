@@ -6,6 +6,10 @@ import { type TestContext, test } from 'node:test'
 import { WebSocketServer } from 'ws'
 import { confirmPage, WHERE } from '../../lib/browser/confirm.ts'
 import type { Target } from '../../lib/cdp.ts'
+import { patience, scaled } from '../kit/unit.ts'
+
+/** For pages that answer: only a failing test waits so long. */
+const LONG_MS = patience(30_000)
 
 /** What `location.href` says in each page; a number is an HTTP status, `silent` no answer, an object a strange one. */
 type Hrefs = Readonly<Record<string, string | number | { readonly value: unknown }>>
@@ -55,7 +59,9 @@ const target = (id: string, title = 'muse.example', url = URL_OF): Target => ({
 
 async function confirm(t: TestContext, targets: readonly Target[], hrefs: Hrefs, chatTitle = 'muse') {
   const { port, asked } = await browser(t, hrefs)
-  const got = await confirmPage({ peer: '127.0.0.1', cdpPort: port, chatTitle }, targets, 1000)
+  const silent = Object.values(hrefs).includes('silent')
+  const deadlineMs = silent ? scaled(1500) : LONG_MS
+  const got = await confirmPage({ peer: '127.0.0.1', cdpPort: port, chatTitle }, targets, deadlineMs)
   return { got, asked }
 }
 
@@ -147,8 +153,8 @@ test('no relay, and a target without a socket: in doubt', async (t) => {
   const { port } = await browser(t, {})
   const node = { peer: '127.0.0.1', cdpPort: port, chatTitle: 'muse' }
   const { wsUrl: _, ...taken } = target('A')
-  const none = await confirmPage(node, [taken], 1000)
+  const none = await confirmPage(node, [taken], LONG_MS)
   assert.deepEqual(none, { state: 'doubtful', detail: 'it offers no socket' })
-  const closed = await confirmPage({ ...node, cdpPort: 1 }, [target('A')], 1000)
+  const closed = await confirmPage({ ...node, cdpPort: 1 }, [target('A')], LONG_MS)
   assert.match(closed.state === 'doubtful' ? closed.detail : '', /over the relay: connect ECONNREFUSED/)
 })

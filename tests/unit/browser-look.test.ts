@@ -12,6 +12,7 @@ import { world } from '../kit/browser-host.ts'
 import { type FakeProcess, fakeProc } from '../kit/fake-proc.ts'
 import { row } from '../kit/row.ts'
 import { tempPaths } from '../kit/temp.ts'
+import { patience } from '../kit/unit.ts'
 
 const node = (over: Partial<Node> = {}): Node => row({ chatTitle: 'Muse', ...over })
 
@@ -181,7 +182,7 @@ test('a page titled with its host name is in doubt until it was asked', async (t
   assert.equal(got.page?.seen && got.page.value.state, 'doubtful')
   assert.equal(got.doubtful?.length, 1)
   // Nobody has the peer's port: the doubt stays, with its reason.
-  const settled = await settlePage({ ...asked, peer: '127.0.0.1', cdpPort: 1 }, got, 1000)
+  const settled = await settlePage({ ...asked, peer: '127.0.0.1', cdpPort: 1 }, got, patience(30_000))
   assert.ok(settled.page?.seen && settled.page.value.state === 'doubtful')
   assert.match(settled.page.value.detail, /ECONNREFUSED/)
 })

@@ -39,7 +39,7 @@ test('a dead browser needs no time to stop', async (t) => {
   const w = await world(t)
   assert.ok(relaunchNeedsMs(w.ctx.config, false) < relaunchNeedsMs(w.ctx.config, true))
   w.host.onStart({})
-  const got = await relaunch(w, {}, relaunchNeedsMs(w.ctx.config, false) + 500)
+  const got = await relaunch(w, {}, relaunchNeedsMs(w.ctx.config, true) - 1)
   assert.equal(got.did, 'ok')
 })
 
@@ -180,7 +180,7 @@ test('one that dies at once: the reason, how it ended and what it said', async (
 })
 
 test('a squatter on the port: the attempt fails by its name, and it lives', async (t) => {
-  const w = await world(t)
+  const w = await world(t, { NETVM_RELAUNCH_INTERVAL: 0.5 })
   const squatter = await w.host.browser()
   rmSync(join(w.ctx.p.proc, String(squatter)))
   rmSync(join(w.host.dir, 'main.pid'))

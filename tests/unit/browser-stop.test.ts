@@ -7,7 +7,8 @@ import { type TestContext, test } from 'node:test'
 import { stopBrowser } from '../../lib/browser/stop.ts'
 import { profileDir } from '../../lib/paths.ts'
 import { type World, world } from '../kit/browser-host.ts'
-import { until } from '../kit/chromebox-host.ts'
+import { scaledSeconds } from '../kit/unit.ts'
+import { until } from '../kit/until.ts'
 
 /** Says on stdout that it is up, and with `deaf` what it does about a TERM: nothing but a note. */
 const PROGRAM = `
@@ -33,7 +34,7 @@ async function stray(t: TestContext, w: World, args: readonly string[] = [], opt
   child.stdout.on('data', (b) => {
     text += b
   })
-  await until(() => text.includes('up'))
+  await until('the stray is up', () => text.includes('up'))
   const pid = child.pid ?? 0
   assert.ok(pid > 1)
   symlinkSync(`/proc/${pid}`, join(w.ctx.p.proc, String(pid)))
@@ -81,7 +82,7 @@ test('a browser outside the unit gets a TERM, and is told', async (t) => {
 })
 
 test('one that ignores TERM is killed after the grace time, not before', async (t) => {
-  const w = await world(t, { NETVM_STOP_GRACE: 0.4 })
+  const w = await world(t, { NETVM_STOP_GRACE: scaledSeconds(2) })
   const s = await stray(t, w, ['deaf'])
   const got = await stopBrowser(w.ctx, w.node)
   assert.equal(got.stillThere, undefined)
@@ -90,16 +91,16 @@ test('one that ignores TERM is killed after the grace time, not before', async (
 })
 
 test('a stopped one ends by its TERM: it is woken to take it', async (t) => {
-  const w = await world(t, { NETVM_STOP_GRACE: 5 })
+  const w = await world(t, { NETVM_STOP_GRACE: 60 })
   const s = await stray(t, w)
   s.child.kill('SIGSTOP')
-  await until(() => /State:\s+T/.test(readFileSync(`/proc/${s.pid}/status`, 'utf8')))
+  await until('it is stopped', () => /State:\s+T/.test(readFileSync(`/proc/${s.pid}/status`, 'utf8')))
   await stopBrowser(w.ctx, w.node)
   assert.equal(await s.ended(), 'SIGTERM')
 })
 
 test('two of them: both end', async (t) => {
-  const w = await world(t, { NETVM_STOP_GRACE: 0.4 })
+  const w = await world(t, { NETVM_STOP_GRACE: scaledSeconds(2) })
   const [a, b] = [await stray(t, w, ['deaf']), await stray(t, w)]
   const got = await stopBrowser(w.ctx, w.node)
   assert.equal(got.notes.length, 1)
@@ -108,12 +109,12 @@ test('two of them: both end', async (t) => {
 })
 
 test('a pid that another process has by now gets no KILL', async (t) => {
-  const w = await world(t, { NETVM_STOP_GRACE: 3 })
+  const w = await world(t, { NETVM_STOP_GRACE: 60 })
   const s = await stray(t, w, ['deaf'])
   const entry = pin(w, s.pid)
   await repoint(w)
   const stopping = stopBrowser(w.ctx, w.node)
-  await until(() => s.said().includes('TERM'))
+  await until('it was asked', () => s.said().includes('TERM'))
   entry.starts(2000)
   assert.equal((await stopping).stillThere, undefined)
   assert.equal(s.child.exitCode ?? s.child.signalCode, null, 'it lives')

@@ -63,7 +63,10 @@ test('a reader that has gone does not end the work', () => {
     for (let i = 0; i < 50; i++) { console.log('x'); await new Promise((r) => setTimeout(r, 10)) }
     process.exitCode = 7`
   const command = `"${process.execPath}" --import tsx --input-type=module -e "$CODE" | true; exit "\${PIPESTATUS[0]}"`
-  const r = spawnSync('bash', ['-c', command], { env: { ...process.env, CODE: work }, encoding: 'utf8' })
+  const r = spawnSync('bash', ['--norc', '-c', command], {
+    env: { ...process.env, CODE: work },
+    encoding: 'utf8',
+  })
   assert.equal(r.status, 7, r.stderr)
   assert.equal(r.stderr, '')
 })

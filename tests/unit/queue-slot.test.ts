@@ -46,11 +46,14 @@ const take = (node: string, opts: SlotOptions = {}) =>
 
 const waiting = (node: string) => queueDepth(p, node).waiting.length
 
-/** A client of another language: bash holding a slot until its stdin closes. */
+/**
+ * A client of another language: bash holding a slot until its stdin closes. It takes one of Node's pipes for a
+ * remote shell's and would read ~/.bashrc.
+ */
 async function bashHolder(node: string, slot: number): Promise<ChildProcess> {
   mkdirSync(`${p.queue}/${node}`, { recursive: true })
   const script = `exec 9>"$1"; flock 9; echo in; read -r _`
-  const c = spawn('bash', ['-c', script, 'bash', `${p.queue}/${node}/slot-${slot}.lock`], {
+  const c = spawn('bash', ['--norc', '-c', script, 'bash', `${p.queue}/${node}/slot-${slot}.lock`], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   children.push(c)
@@ -115,7 +118,7 @@ describe('queue slots', () => {
     const script = 'f="$1/$(printf "$2" $$)"; exec 9>"$f"; flock 9; echo in; read -r _'
     const us = Number(process.hrtime.bigint() / 1000n)
     const name = ticketName('high', us, 1, 'x').replace('-1-x', '-%d-x')
-    const c = spawn('bash', ['-c', script, 'bash', `${p.queue}/${node}`, name], {
+    const c = spawn('bash', ['--norc', '-c', script, 'bash', `${p.queue}/${node}`, name], {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
     children.push(c)
