@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type {
   CloseLook,
   LinkState,
@@ -91,12 +92,18 @@ export interface Row {
   readonly o: RelayObservation
   readonly state: string
   readonly code: string
-  readonly reason: RegExp
+  /** The whole of it, or a part that the code's own words do not hold. */
+  readonly reason: RegExp | string
   /** Kinds of the planned actions, `remove:<pid>` for a listener. */
   readonly actions: readonly string[]
   readonly level?: string
   readonly next?: string
   readonly page?: boolean
+}
+
+export function isReason(reason: string, row: Row): void {
+  if (typeof row.reason === 'string') assert.equal(reason, row.reason)
+  else assert.match(reason, row.reason)
 }
 
 export const restart = ['restart-relay']

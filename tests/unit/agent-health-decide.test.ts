@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
+import { text } from '../../lib/report/codes.ts'
 import { type CircuitMemory, freshMemory } from '../../lib/supervisors/agent-health/circuit.ts'
 import { decide, type HealthPolicy, type Observation } from '../../lib/supervisors/agent-health/decide.ts'
 import {
@@ -16,6 +17,9 @@ import {
 import { lookLines, openText } from '../../lib/supervisors/agent-health/lines.ts'
 import { parseMemory } from '../../lib/supervisors/agent-health/store.ts'
 import type { Now } from '../../lib/types.ts'
+import { saying } from '../kit/says.ts'
+
+const HTTP_500 = text('api-http', { status: 500 })
 
 const policy: HealthPolicy = {
   strikeLimit: 2,
@@ -97,11 +101,11 @@ describe('agent-health: findings', () => {
     for (const s of [200, 204, 299]) assert.equal(judgeStatus(s).kind, 'ok')
     for (const s of [0, 199, 300, 401, 403, 500]) {
       const f = judgeStatus(s)
-      assert.equal(f.kind === 'failure' && f.reason, `api http ${s}`)
+      assert.equal(f.kind === 'failure' && f.reason, text('api-http', { status: s }))
       assert.equal(f.kind === 'failure' && f.egressInDoubt, false)
     }
     assert.equal(apiTimeout.kind === 'failure' && apiTimeout.egressInDoubt, true)
-    assert.equal(rendererDead.kind === 'failure' && rendererDead.reason, 'renderer not responding')
+    assert.equal(rendererDead.kind === 'failure' && rendererDead.reason, text('renderer-silent'))
   })
 
   it('what a page returns is not trusted', () => {
@@ -120,7 +124,7 @@ describe('agent-health: findings', () => {
       assert.equal(parsePageAnswer(bad), undefined, JSON.stringify(bad))
     }
     const f = judgeAnswer({ error: 'Failed to fetch' })
-    assert.equal(f.kind === 'failure' && f.reason, 'api unreachable: Failed to fetch')
+    assert.equal(f.kind === 'failure' && f.reason, text('api-unreachable', { why: 'Failed to fetch' }))
   })
 
   const redirects: [string, string, string, number, string][] = [
@@ -176,13 +180,13 @@ describe('agent-health: findings', () => {
       const answer = parsePageAnswer({ status, redirected: true, asked, url })
       assert.ok(answer)
       const f = judgeAnswer(answer)
-      assert.equal(f.kind === 'failure' ? f.reason : '', expected && `api http ${expected}`)
+      assert.equal(f.kind === 'failure' ? f.reason : '', expected && text('api-http', { status: expected }))
       if (f.kind === 'failure') assert.equal(f.egressInDoubt, false)
     })
 
   it('a redirect that the page cannot follow', () => {
     const f = judgeAnswer({ redirectHidden: true })
-    assert.equal(f.kind === 'failure' && f.reason, 'api http 3xx (redirected)')
+    assert.equal(f.kind === 'failure' && f.reason, text('api-http', { status: '3xx (redirected)' }))
     assert.equal(parsePageAnswer({ status: 200, redirected: true }), undefined)
   })
 
@@ -202,7 +206,10 @@ describe('agent-health: findings', () => {
     const there = parsePageAnswer(await run('/api'))
     assert.ok(there)
     const f = judgeAnswer(there)
-    assert.equal(f.kind === 'failure' && f.reason, `api http 3xx (redirected to ${origin}/login)`)
+    assert.equal(
+      f.kind === 'failure' && f.reason,
+      text('api-http', { status: `3xx (redirected to ${origin}/login)` }),
+    )
     assert.deepEqual(parsePageAnswer(await run('/other')), { status: 200 })
   })
 
@@ -218,9 +225,9 @@ describe('agent-health: lines', () => {
     lookLines('muse', decide(o, m, now, policy, 2e5), policy, before).map((l) => `${l.level} ${l.text}`)
 
   it('says a strike, a skip, an unknown once, and nothing of a healthy or paused node', () => {
-    assert.deepEqual(lines(look(), freshMemory), ['FAIL api http 500 (strike 1 of 2)'])
+    assert.deepEqual(lines(look(), freshMemory), [`FAIL ${HTTP_500} (strike 1 of 2)`])
     assert.deepEqual(lines(look({ browserAgeMs: { seen: true, value: 12_345 } }), struck), [
-      'WARN api http 500; skip kill: launched 12s ago',
+      `WARN ${HTTP_500}; ${text('fresh', { seconds: 12 })}`,
     ])
     const lost = look({ finding: unknown('no-slot', 'no slot', 'cdp') })
     assert.deepEqual(lines(lost, struck, 'ok'), ['WARN cannot tell: no slot'])
@@ -230,11 +237,9 @@ describe('agent-health: lines', () => {
   })
 
   it('an open circuit says that restarts do not help, and where to look', () => {
-    const text = openText({ apiCheck: '/api/me', chatUrl: '' }, 'api http 401', policy)
-    assert.match(
-      text,
-      /^circuit open: api http 401, and 3 restarts in a row did not help; .* 30m\. Look at \/api\/me/,
-    )
+    const words = openText({ apiCheck: '/api/me', chatUrl: '' }, 'what failed', policy)
+    const what = /what failed, and 3 restarts in a row did not help; .* 30m\. Look at \/api\/me.*/
+    assert.match(words, saying('circuit-open', { what }))
   })
 })
 

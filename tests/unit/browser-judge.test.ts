@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, MainProcess, PageFinding } from '../../lib/browser/types.ts'
+import { text } from '../../lib/report/codes.ts'
 import type { Look, MarkState } from '../../lib/types.ts'
 
 const MAIN: MainProcess = { pid: 4711, startTicks: 99, ageMs: 87_900, state: 'S' }
@@ -35,7 +36,7 @@ const pageRow = (what: string, page: Look<PageFinding>, rest: Partial<Row>): Row
   look: alive(seen(OK), page),
   state: 'unhealthy',
   code: '',
-  reason: 'chat page "Muse" missing from target list',
+  reason: text('page-missing', { title: 'Muse' }),
   marks: ['ok', 'ok', 'fail'],
   ...rest,
 })
@@ -46,7 +47,7 @@ const TABLE: readonly Row[] = [
     look: { process: unseen('hidepid'), elsewhere: [] },
     state: 'unknown',
     code: 'process-unseen',
-    reason: 'cannot see processes: hidepid',
+    reason: text('process-unseen', { why: 'hidepid' }),
     marks: ['unknown', NO, NO],
   },
   {
@@ -54,7 +55,7 @@ const TABLE: readonly Row[] = [
     look: { process: seen(undefined), elsewhere: [] },
     state: 'unhealthy',
     code: 'no-process',
-    reason: 'no chromium process for profile',
+    reason: text('no-process'),
     marks: ['fail', NO, NO],
   },
   {
@@ -62,7 +63,7 @@ const TABLE: readonly Row[] = [
     look: { process: seen(undefined), elsewhere: [MAIN] },
     state: 'unhealthy',
     code: 'no-process',
-    reason: 'no chromium process for profile',
+    reason: text('no-process'),
     evidence: ['pid 4711 has the profile, in another namespace'],
     marks: ['fail', NO, NO],
   },
@@ -71,7 +72,7 @@ const TABLE: readonly Row[] = [
     look: alive(),
     state: 'unknown',
     code: 'cdp-unseen',
-    reason: 'cannot ask CDP on :9410: not asked',
+    reason: text('cdp-unseen', { port: 9410, why: 'not asked' }),
     marks: ['ok', 'unknown', NO],
   },
   {
@@ -79,7 +80,7 @@ const TABLE: readonly Row[] = [
     look: alive(unseen('the program curl is missing')),
     state: 'unknown',
     code: 'cdp-unseen',
-    reason: 'cannot ask CDP on :9410: the program curl is missing',
+    reason: text('cdp-unseen', { port: 9410, why: 'the program curl is missing' }),
     marks: ['ok', 'unknown', NO],
   },
   {
@@ -87,7 +88,7 @@ const TABLE: readonly Row[] = [
     look: alive(seen({ state: 'unreachable', detail: 'timed out' })),
     state: 'unhealthy',
     code: 'cdp-unreachable',
-    reason: 'CDP unreachable on :9410',
+    reason: text('cdp-unreachable', { port: 9410 }),
     evidence: ['timed out'],
     marks: ['ok', 'fail', NO],
   },
@@ -96,14 +97,14 @@ const TABLE: readonly Row[] = [
     look: alive(seen({ state: 'squatted', detail: 'from pid 5 (nc)' }), seen({ state: 'ok', title: 'Muse' })),
     state: 'unhealthy',
     code: 'port-squatted',
-    reason: "port squatted: :9410 answers but is not this node's browser",
+    reason: text('port-squatted', { port: 9410 }),
     evidence: ['from pid 5 (nc)'],
     marks: ['ok', 'fail', NO],
   },
   pageRow('the target list was not asked', unseen('no list'), {
     state: 'unknown',
     code: 'page-unseen',
-    reason: 'cannot read the target list: no list',
+    reason: text('page-unseen', { why: 'no list' }),
     marks: ['ok', 'ok', 'unknown'],
   }),
   pageRow('another title', seen({ state: 'missing', detail: 'titles: News' }), {
@@ -112,16 +113,18 @@ const TABLE: readonly Row[] = [
   }),
   pageRow('no page', seen({ state: 'no-pages', detail: 'no page at all' }), {
     code: 'no-pages',
+    reason: text('no-pages', { title: 'Muse' }),
     evidence: ['no page at all'],
   }),
   pageRow('an error page', seen({ state: 'error-page', detail: 'error page: muse.example' }), {
     code: 'error-page',
+    reason: text('error-page', { title: 'Muse' }),
     evidence: ['error page: muse.example'],
   }),
   pageRow('perhaps an error page', seen({ state: 'doubtful', detail: 'over the relay: closed' }), {
     state: 'unknown',
     code: 'page-doubtful',
-    reason: "the page may be the browser's error page: over the relay: closed",
+    reason: text('page-doubtful', { why: 'over the relay: closed' }),
     marks: ['ok', 'ok', 'unknown'],
   }),
   pageRow('well', seen({ state: 'ok', title: 'Muse — chat' }), {

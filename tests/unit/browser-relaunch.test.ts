@@ -5,8 +5,10 @@ import { type TestContext, test } from 'node:test'
 import { type RelaunchOptions, relaunchBrowser, relaunchNeedsMs } from '../../lib/browser/relaunch.ts'
 import { LockedError } from '../../lib/errors.ts'
 import { withLock } from '../../lib/lock.ts'
+import { text } from '../../lib/report/codes.ts'
 import { type World, world } from '../kit/browser-host.ts'
 import { ENDED, jobs, oldBrowser, relaunch } from '../kit/browser-relaunch.ts'
+import { saying, says } from '../kit/says.ts'
 
 test('the guard: a browser younger than the setting is left alone, and nothing is asked', async (t) => {
   const w = await world(t)
@@ -148,7 +150,7 @@ test('processes that cannot be seen: nothing is done', async (t) => {
   const w = await world(t)
   rmSync(join(w.ctx.p.proc, 'self'))
   const got = await relaunch(w)
-  assert.match(got.did === 'nothing' ? got.why : '', /^cannot see processes: /)
+  assert.match(got.did === 'nothing' ? got.why : '', saying('process-unseen'))
   assert.deepEqual(w.host.calls(), [])
 })
 
@@ -175,7 +177,7 @@ test('one that dies at once: the reason, how it ended and what it said', async (
   const got = await relaunch(w)
   assert.equal(
     got.did === 'failed' ? got.reason : '',
-    'no chromium process for profile (it ended: exit code 1; it said: cannot open display)',
+    `${text('no-process')} (it ended: exit code 1; it said: cannot open display)`,
   )
 })
 
@@ -187,10 +189,7 @@ test('a squatter on the port: the attempt fails by its name, and it lives', asyn
   t.after(() => process.kill(squatter, 'SIGKILL'))
   w.host.onStart({ mode: 'deaf' })
   const got = await relaunch(w)
-  assert.match(
-    got.did === 'failed' ? got.reason : '',
-    /^port squatted: :\d+ answers but is not this node's browser \(Fake\/1/,
-  )
+  assert.match(got.did === 'failed' ? got.reason : '', new RegExp(`^${says('port-squatted')} \\(Fake/1`))
   process.kill(squatter, 0)
 })
 

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { text } from '../../lib/report/codes.ts'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { at, gone, look, memory, policy, seen, silent, squatted } from '../kit/chromebox-fixtures.ts'
+import { says } from '../kit/says.ts'
 
 const OLD = 500
 const down = {
@@ -30,7 +32,7 @@ const rows: Row[] = [
     o: seen(look(undefined), { ...noNetns, paused: { reason: 'update', by: 'ann' } }),
     state: 'unknown',
     code: 'paused',
-    reason: 'paused by ann: update',
+    reason: text('paused', { by: 'ann', reason: 'update' }),
     does: '-',
   },
   {
@@ -38,7 +40,7 @@ const rows: Row[] = [
     o: seen(look(undefined), noNetns),
     state: 'unhealthy',
     code: 'netns-missing',
-    reason: 'netns warp-muse missing',
+    reason: text('netns-missing', { netns: 'warp-muse' }),
     does: '-',
   },
   {
@@ -46,7 +48,7 @@ const rows: Row[] = [
     o: seen(look(undefined), { netns: { seen: true, value: { exists: true, isNamespace: false } } }),
     state: 'unhealthy',
     code: 'netns-missing',
-    reason: 'netns warp-muse missing',
+    reason: text('netns-missing', { netns: 'warp-muse' }),
     does: '-',
   },
   {
@@ -98,7 +100,7 @@ const rows: Row[] = [
     o: seen(look(undefined)),
     state: 'unhealthy',
     code: 'no-process',
-    reason: 'no chromium process for profile',
+    reason: text('no-process'),
     does: 'relaunch',
   },
   {
@@ -114,7 +116,7 @@ const rows: Row[] = [
     o: seen(look(OLD, silent)),
     state: 'unhealthy',
     code: 'cdp-unreachable',
-    reason: 'CDP unreachable on :9410',
+    reason: text('cdp-unreachable', { port: 9410 }),
     does: 'relaunch',
   },
   {
@@ -122,7 +124,7 @@ const rows: Row[] = [
     o: seen(look(87, silent)),
     state: 'unhealthy',
     code: 'cdp-unreachable',
-    reason: 'CDP unreachable on :9410',
+    reason: text('cdp-unreachable', { port: 9410 }),
     does: 'fresh',
   },
   {
@@ -130,7 +132,7 @@ const rows: Row[] = [
     o: seen(look(120, silent)),
     state: 'unhealthy',
     code: 'cdp-unreachable',
-    reason: 'CDP unreachable on :9410',
+    reason: text('cdp-unreachable', { port: 9410 }),
     does: 'relaunch',
   },
   {
@@ -146,7 +148,7 @@ const rows: Row[] = [
     o: seen(look(OLD, squatted)),
     state: 'unhealthy',
     code: 'port-squatted',
-    reason: /^port squatted: :9410/,
+    reason: text('port-squatted', { port: 9410 }),
     does: 'squatted',
   },
   {
@@ -154,7 +156,7 @@ const rows: Row[] = [
     o: seen(look(OLD, silent), { notApplied: 'the row says port 9410, its unit is still set to 9411' }),
     state: 'unhealthy',
     code: 'cdp-unreachable',
-    reason: /^CDP unreachable on :9410/,
+    reason: text('cdp-unreachable', { port: 9410 }),
     does: 'not-applied',
   },
   {
@@ -162,7 +164,7 @@ const rows: Row[] = [
     o: seen(look(OLD, undefined, gone)),
     state: 'unhealthy',
     code: 'page-missing',
-    reason: 'chat page "Muse" missing from target list',
+    reason: text('page-missing', { title: 'Muse' }),
     does: 'relaunch',
   },
   {
@@ -170,7 +172,7 @@ const rows: Row[] = [
     o: seen(look(OLD, undefined, { state: 'no-pages', detail: 'no page target' })),
     state: 'unhealthy',
     code: 'no-pages',
-    reason: 'chat page "Muse" missing from target list',
+    reason: text('no-pages', { title: 'Muse' }),
     does: 'relaunch',
   },
   {
@@ -178,7 +180,7 @@ const rows: Row[] = [
     o: seen(look(3, undefined, gone)),
     state: 'unhealthy',
     code: 'page-missing',
-    reason: 'chat page "Muse" missing from target list',
+    reason: text('page-missing', { title: 'Muse' }),
     does: 'fresh',
   },
 ]
@@ -204,11 +206,12 @@ for (const row of rows) {
   })
 }
 
-test('the guard text is the contract and names the wait', () => {
+test('the guard is told in its own words and names the wait', () => {
   const d = decide(seen(look(87, silent)), memory(), at(0), policy)
-  assert.equal(d.guard?.text, 'skip kill: launched 87s ago')
+  assert.equal(d.guard?.text, text('fresh', { seconds: 87 }))
   assert.equal(d.guard?.eligibleInMs, 33_000)
-  assert.match(d.lines[0]?.text ?? '', /^CDP unreachable on :9410 .*; skip kill: launched 87s ago$/)
+  const told = `^${says('cdp-unreachable', { port: 9410 })} .*; ${says('fresh', { seconds: 87 })}$`
+  assert.match(d.lines[0]?.text ?? '', new RegExp(told))
 })
 
 test('a dead process is confirmed at once, a silent one after the delay', () => {

@@ -5,8 +5,9 @@ import { DEFAULTS } from '../../lib/config.ts'
 import type { FetchResult } from '../../lib/curl.ts'
 import { judgeEgress } from '../../lib/egress/judge.ts'
 import { egressRequests } from '../../lib/egress/probes.ts'
-import type { EgressCode, EgressFacts } from '../../lib/egress/types.ts'
+import type { EgressFacts, EgressFault } from '../../lib/egress/types.ts'
 import { parseWgDump } from '../../lib/tunnel/wg-dump.ts'
+import { textOf } from '../kit/says.ts'
 
 const DAY = 86_400_000
 /** The second in which the dumps below were taken. */
@@ -48,16 +49,16 @@ const DEAD = { seen: true, value: { active: 'failed', detail: 'signal KILL' } } 
 const DOWN: readonly [
   what: string,
   change: Partial<EgressFacts>,
-  code: EgressCode,
-  reason: string,
+  code: EgressFault,
+  values: Readonly<Record<string, string | number>>,
   repair: boolean,
 ][] = [
-  ['interface deleted', { dump: MISSING }, 'egress-interface-missing', 'interface wg-x missing', true],
+  ['interface deleted', { dump: MISSING }, 'egress-interface-missing', { wg: 'wg-x', more: '' }, true],
   [
     'wireguard-go killed',
     { dump: MISSING, unit: DEAD },
     'egress-interface-missing',
-    'interface wg-x missing, netvm-tunnel@n1 is failed (signal KILL)',
+    { wg: 'wg-x', more: ', netvm-tunnel@n1 is failed (signal KILL)' },
     true,
   ],
   [
@@ -68,151 +69,124 @@ const DOWN: readonly [
       endpoints: { seen: false, why: 'endpoint a.example does not resolve on the host (ENOTFOUND)' },
     },
     'egress-interface-missing',
-    'interface wg-x missing, netvm-tunnel@n1 is failed (signal KILL), endpoint a.example does not resolve on the host (ENOTFOUND)',
+    {
+      wg: 'wg-x',
+      more: ', netvm-tunnel@n1 is failed (signal KILL), endpoint a.example does not resolve on the host (ENOTFOUND)',
+    },
     true,
   ],
   [
     'unit ended cleanly, somebody else’s interface',
     { unit: { seen: true, value: { active: 'inactive', detail: 'exit code 0' } } },
     'egress-unit-inactive',
-    'netvm-tunnel@n1 is inactive (exit code 0)',
+    { unit: 'netvm-tunnel@n1', state: 'inactive (exit code 0)' },
     true,
   ],
   [
     'no peers',
     { dump: { seen: true, value: { listenPort: 1, peers: [] } } },
     'egress-no-peers',
-    'interface wg-x has no peers',
+    { wg: 'wg-x' },
     true,
   ],
-  [
-    'never a handshake',
-    { dump: { seen: true, value: dump(0) } },
-    'egress-no-handshake',
-    'no handshake ever',
-    true,
-  ],
+  ['never a handshake', { dump: { seen: true, value: dump(0) } }, 'egress-no-handshake', { moved: '' }, true],
   [
     'never a handshake, and the name leads elsewhere',
     { dump: { seen: true, value: dump(0) }, endpoints: { seen: true, value: ['203.0.113.9:2408'] } },
     'egress-no-handshake',
-    'no handshake ever, endpoint moved',
+    { moved: ', endpoint moved' },
     true,
   ],
   [
     'endpoint moved',
     { endpoints: { seen: true, value: ['203.0.113.9:2408', '203.0.113.10:2408'] } },
     'egress-endpoint-moved',
-    'handshake 40 s ago, endpoint moved',
+    { age: 40 },
     true,
   ],
   [
     'one of several addresses is still the right one',
     { endpoints: { seen: true, value: ['203.0.113.9:2408', '198.51.100.7:2408'] } },
     'egress-peer-silent',
-    'handshake 40 s ago, peer silent',
+    { age: 40 },
     true,
   ],
   [
     'the name does not resolve now',
     { endpoints: { seen: false, why: 'no answer' } },
     'egress-peer-silent',
-    'handshake 40 s ago, peer silent',
+    { age: 40 },
     true,
   ],
-  ['server gone', {}, 'egress-peer-silent', 'handshake 40 s ago, peer silent', true],
+  ['server gone', {}, 'egress-peer-silent', { age: 40 }, true],
   [
     'server gone, only names asked',
     { probes: { seen: true, value: [NO_NAME, SLOW_NAME] } },
     'egress-peer-silent',
-    'handshake 40 s ago, peer silent',
+    { age: 40 },
     true,
   ],
   [
     'DNS dead',
     { probes: { seen: true, value: [NO_NAME, SLOW_NAME] }, rxGrew: true },
     'egress-dns',
-    'handshake 40 s ago, names do not resolve through the tunnel',
+    { age: 40 },
     true,
   ],
   [
     'DNS dead after a restart',
     { probes: { seen: true, value: [SLOW_NAME] }, afterRestart: true },
     'egress-dns',
-    'handshake 40 s ago, names do not resolve through the tunnel',
+    { age: 40 },
     true,
   ],
-  [
-    'the peer is there, nothing behind it',
-    { rxGrew: true },
-    'egress-behind-peer',
-    'handshake 40 s ago, nothing answers behind the peer',
-    true,
-  ],
+  ['the peer is there, nothing behind it', { rxGrew: true }, 'egress-behind-peer', { age: 40 }, true],
   [
     'wg cannot be asked',
     { dump: { seen: false, why: 'Operation not permitted' } },
     'egress-no-answer',
-    'no probe answered',
+    {},
     true,
   ],
-  ['wg was not asked', { dump: undefined as never }, 'egress-no-answer', 'no probe answered', true],
-  [
-    'clock went back a day',
-    { wallMs: AT - DAY },
-    'egress-clock',
-    'clock went back, last handshake is 86360 s in the future',
-    false,
-  ],
+  ['wg was not asked', { dump: undefined as never }, 'egress-no-answer', {}, true],
+  ['clock went back a day', { wallMs: AT - DAY }, 'egress-clock', { seconds: 86360 }, false],
   [
     'clock went back across a reboot',
     { dump: { seen: true, value: dump(0) }, keptHandshakeMs: AT + DAY },
     'egress-clock',
-    'clock went back, last handshake is 86400 s in the future',
+    { seconds: 86400 },
     false,
   ],
-  [
-    'clock went forward a day',
-    { wallMs: AT + DAY },
-    'egress-peer-silent',
-    'handshake 86440 s ago, peer silent',
-    true,
-  ],
-  [
-    'a handshake a moment ahead is no step',
-    { wallMs: AT - 44_000 },
-    'egress-peer-silent',
-    'handshake 0 s ago, peer silent',
-    true,
-  ],
+  ['clock went forward a day', { wallMs: AT + DAY }, 'egress-peer-silent', { age: 86440 }, true],
+  ['a handshake a moment ahead is no step', { wallMs: AT - 44_000 }, 'egress-peer-silent', { age: 0 }, true],
   [
     'a kept handshake of the future that a later one has overtaken',
     { keptHandshakeMs: AT + DAY },
     'egress-peer-silent',
-    'handshake 40 s ago, peer silent',
+    { age: 40 },
     true,
   ],
   [
     'configuration refused',
     { dump: MISSING, unit: DEAD, confProblem: 'line 3: PostUp is refused' },
     'egress-config',
-    'configuration refused: line 3: PostUp is refused',
+    { why: 'line 3: PostUp is refused' },
     false,
   ],
   [
     'no route at all',
     { probes: { seen: true, value: [NO_ROUTE] }, dump: MISSING },
     'egress-interface-missing',
-    'interface wg-x missing',
+    { wg: 'wg-x', more: '' },
     true,
   ],
 ]
-for (const [what, change, code, reason, repair] of DOWN) {
+for (const [what, change, code, values, repair] of DOWN) {
   test(`down: ${what}`, () => {
     const verdict = judgeEgress({ ...failing, ...change })
     assert.deepEqual(
       { state: verdict.state, code: verdict.code, reason: verdict.reason, repair: verdict.repair },
-      { state: 'unhealthy', code, reason: `egress down: ${reason}`, repair },
+      { state: 'unhealthy', code, reason: textOf(code, values), repair },
     )
     assert.ok(verdict.evidence.length > 0)
   })

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { text } from '../../lib/report/codes.ts'
 import { decide } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
 import { NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
 import {
   blind,
   chromium,
   close,
+  isReason,
   kinds,
   listener,
   look,
@@ -18,6 +20,7 @@ import {
   seen,
   units,
 } from '../kit/relay-fixtures.ts'
+import { saying } from '../kit/says.ts'
 
 const rows: readonly Row[] = [
   {
@@ -28,7 +31,7 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'relay-down',
-    reason: /^cdp-relay@muse\.socket is inactive$/,
+    reason: text('relay-down', { socket: 'cdp-relay@muse.socket', state: 'inactive' }),
     actions: restart,
     level: 'WARN',
   },
@@ -43,7 +46,7 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'relay-start-limit',
-    reason: /failed at its limit \(trigger-limit-hit\)/,
+    reason: text('relay-start-limit', { socket: 'cdp-relay@muse.socket', limit: 'trigger-limit-hit' }),
     actions: ['reset-and-restart-relay'],
     level: 'WARN',
     page: true,
@@ -66,7 +69,7 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'relay-start-limit',
-    reason: /service-start-limit-hit/,
+    reason: text('relay-start-limit', { socket: 'cdp-relay@muse.socket', limit: 'service-start-limit-hit' }),
     actions: ['reset-and-restart-relay'],
     page: true,
   },
@@ -75,7 +78,11 @@ const rows: readonly Row[] = [
     o: look({ answer: refused, close: close({ listeners: seen([chromium]) }) }),
     state: 'unhealthy',
     code: 'relay-stale-namespace',
-    reason: /listens in a namespace that is gone/,
+    reason: text('relay-stale-namespace', {
+      socket: 'cdp-relay@muse.socket',
+      endpoint: '10.201.35.2:9410',
+      netns: 'warp-muse',
+    }),
     actions: restart,
   },
   {
@@ -83,7 +90,9 @@ const rows: readonly Row[] = [
     o: look({ close: close({ listeners: seen([listener({ owners: [owner()] }), chromium]) }) }),
     state: 'unhealthy',
     code: 'foreign-listener',
-    reason: /not our relay on 10\.201\.35\.2:9410 in warp-muse held by socat \(pid 4711, session-1\.scope\)/,
+    reason: text('foreign-listener', {
+      where: '10.201.35.2:9410 in warp-muse held by socat (pid 4711, session-1.scope)',
+    }),
     actions: ['remove:4711', 'restart-relay'],
   },
   {
@@ -91,7 +100,7 @@ const rows: readonly Row[] = [
     o: look({ close: close({ listeners: seen([listener({ owners: [] }), chromium]) }) }),
     state: 'unhealthy',
     code: 'foreign-kept',
-    reason: /cannot be seen/,
+    reason: saying('foreign-kept', { where: /.*cannot be seen.*/ }),
     actions: [],
     level: 'FAIL',
     page: true,
@@ -101,7 +110,7 @@ const rows: readonly Row[] = [
     o: look({ close: close({ listeners: seen([listener({ owners: [owner({ browser: true })] })]) }) }),
     state: 'unhealthy',
     code: 'foreign-kept',
-    reason: /not ours to end/,
+    reason: saying('foreign-kept', { where: /.*4711.*/ }),
     actions: [],
     page: true,
   },
@@ -116,7 +125,7 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'foreign-wildcard-listener',
-    reason: /held by socat \(pid 4711/,
+    reason: saying('foreign-wildcard-listener', { where: /.*held by socat \(pid 4711.*/ }),
     actions: [],
     level: 'FAIL',
     next: 'kill 4711',
@@ -135,7 +144,10 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'relay-wrong-address',
-    reason: /relay on 10\.201\.87\.2:9410 in warp-pip held by socat .* instead of 10\.201\.35\.2:9410/,
+    reason: saying('relay-wrong-address', {
+      where: /10\.201\.87\.2:9410 in warp-pip held by socat .*/,
+      endpoint: '10.201.35.2:9410',
+    }),
     actions: ['remove:4711', 'restart-relay'],
   },
   {
@@ -143,7 +155,11 @@ const rows: readonly Row[] = [
     o: look({ answer: refused, close: close({ units: seen(units({ listen: ['10.201.87.2:9410'] })) }) }),
     state: 'unhealthy',
     code: 'relay-unit-address',
-    reason: /^cdp-relay@muse\.socket listens on 10\.201\.87\.2:9410 instead of 10\.201\.35\.2:9410$/,
+    reason: text('relay-unit-address', {
+      socket: 'cdp-relay@muse.socket',
+      listen: '10.201.87.2:9410',
+      endpoint: '10.201.35.2:9410',
+    }),
     actions: [],
     level: 'FAIL',
     next: 'ensure-node-supervision muse',
@@ -157,7 +173,7 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'relay-wrong-address',
-    reason: /relay on 10\.201\.87\.2:9410/,
+    reason: saying('relay-wrong-address', { where: /10\.201\.87\.2:9410.*/ }),
     actions: restart,
   },
   {
@@ -165,7 +181,7 @@ const rows: readonly Row[] = [
     o: look({ answer: refused, close: close({ units: seen(units({ socketLoad: 'masked' })) }) }),
     state: 'unhealthy',
     code: 'relay-masked',
-    reason: /masked/,
+    reason: saying('relay-masked', { masked: /cdp-relay@muse\.socket.*/ }),
     actions: [],
     level: 'FAIL',
     next: 'systemctl unmask cdp-relay@muse.socket',
@@ -179,7 +195,7 @@ const rows: readonly Row[] = [
     }),
     state: 'unhealthy',
     code: 'relay-masked',
-    reason: /^cdp-relay@muse\.service is masked by hand$/,
+    reason: saying('relay-masked', { masked: /cdp-relay@muse\.service.*/ }),
     actions: [],
     level: 'FAIL',
     next: 'systemctl unmask cdp-relay@muse.service',
@@ -190,7 +206,7 @@ const rows: readonly Row[] = [
     o: look(),
     state: 'unhealthy',
     code: 'relay-silent',
-    reason: /does not answer for a browser that does/,
+    reason: text('relay-silent', { endpoint: '10.201.35.2:9410' }),
     actions: restart,
   },
   {
@@ -198,7 +214,7 @@ const rows: readonly Row[] = [
     o: look({ close: close({ listeners: blind('ip timed out') }) }),
     state: 'unhealthy',
     code: 'relay-silent',
-    reason: /does not answer/,
+    reason: text('relay-silent', { endpoint: '10.201.35.2:9410' }),
     actions: restart,
   },
 ]
@@ -206,7 +222,7 @@ for (const row of rows) {
   test(`decide: ${row.name}`, () => {
     const d = decide(row.o, NO_MEMORY, now, policy)
     assert.deepEqual([d.verdict.state, d.verdict.code], [row.state, row.code])
-    assert.match(d.verdict.reason, row.reason)
+    isReason(d.verdict.reason, row)
     assert.deepEqual(kinds(d), row.actions)
     assert.equal(d.page, row.page ?? false)
     if (row.level !== undefined) assert.equal(d.level, row.level)
@@ -217,6 +233,6 @@ for (const row of rows) {
     const d = decide({ ...row.o, paused: { by: 'ann', reason: 'maintenance' } }, NO_MEMORY, now, policy)
     assert.deepEqual([d.verdict.state, d.actions.length, d.page, d.level], [row.state, 0, false, undefined])
     assert.equal(d.guard?.code, 'paused')
-    assert.match(d.guard?.text ?? '', /ann.*maintenance/)
+    assert.equal(d.guard?.text, text('paused', { by: 'ann', reason: 'maintenance' }))
   })
 }

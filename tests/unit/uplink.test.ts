@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { EgressAnswer } from '../../lib/egress/types.ts'
 import { decideUplink } from '../../lib/egress/uplink.ts'
+import { text } from '../../lib/report/codes.ts'
 
 const LETTERS: Record<string, EgressAnswer> = { p: 'pass', f: 'fail', u: 'unknown' }
 /** The other rows as letters: p passes, f fails, u could not be asked. */
@@ -33,7 +34,7 @@ for (const [others, host, down, why] of TABLE) {
   test(`${why} → ${down ? 'uplink down' : 'this tunnel'}`, () => {
     const answer = decide(others, host)
     assert.equal(answer.down, down)
-    assert.equal(answer.reason, down ? 'uplink down' : '')
+    assert.equal(answer.reason, down ? text('uplink-down') : '')
   })
 }
 
