@@ -6,6 +6,7 @@ import { createServer } from 'node:http'
 import type { Readable } from 'node:stream'
 import { describe, it, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { rx, says } from '../kit/says.ts'
 import { tempDir } from '../kit/temp.ts'
 import { receipt } from '../kit/truth-model.ts'
 import { patience } from '../kit/unit.ts'
@@ -167,7 +168,7 @@ describe('box node', () => {
     assert.equal(status.status, 0)
     assert.match(
       readFileSync(`${root.dir}/var/log/netvm/box.log`, 'utf8'),
-      /INFO \[muse\] paused by alice: for 2h/,
+      rx`INFO \[muse\] ${says('paused', { by: 'alice', reason: /for 2h.*/ })} \{paused\}`,
     )
     assert.match(root.run('box', 'node', 'resume', 'muse').stdout, /^muse resumed/)
     assert.match(root.run('box', 'fleet', 'status', 'muse').stdout, /^muse {2}ACTIVE \[\*\]/m)

@@ -3,6 +3,7 @@ import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { Host, type Ran } from '../kit/chromebox-host.ts'
+import { rx, says, textOf } from '../kit/says.ts'
 
 let host: Host
 beforeEach(async () => {
@@ -95,7 +96,10 @@ test('curl missing: cannot tell, exit 2, nothing is done', async () => {
   host.calls()
   const ran = await host.run()
   assert.equal(ran.code, 2)
-  assert.match(host.log(), /WARN \[muse\] cannot tell: cannot ask CDP on :\d+: .*curl/)
+  assert.match(
+    host.log(),
+    rx`WARN \[muse\] cannot tell: ${says('cdp-unseen', { why: /.*curl.*/ })} \{cdp-unseen\}`,
+  )
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
 })
 
@@ -103,7 +107,7 @@ test('hidden processes: cannot tell, exit 2, no relaunch', async () => {
   rmSync(join(host.dir, 'proc/1'), { recursive: true })
   const ran = await host.run()
   assert.equal(ran.code, 2)
-  assert.match(host.log(), /WARN \[muse\] cannot tell: cannot see processes/)
+  assert.match(host.log(), rx`WARN \[muse\] cannot tell: ${says('process-unseen')} \{process-unseen\}`)
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
 })
 
@@ -117,11 +121,11 @@ test('paused: looked at and told, nothing done, exit 0', async () => {
   const ran = await host.run()
   assert.deepEqual([ran.code, ran.out, ran.err, host.log()], [0, '', '', ''])
   assert.equal(host.receipt().verdict.code, 'paused')
-  assert.deepEqual(host.receipt().verdict.evidence, ['no chromium process for profile'])
+  assert.deepEqual(host.receipt().verdict.evidence, [textOf('no-process')])
   assert.ok(!host.calls().some((call) => /^systemctl (?!show)/.test(call)), host.calls().join('\n'))
   host.uptime(61)
   await host.run()
-  assert.match(host.log(), /no chromium process for profile/)
+  assert.match(host.log(), rx`${says('no-process')}`)
 })
 
 test('not root: 77, and what can still be seen', {

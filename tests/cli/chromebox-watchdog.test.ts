@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { Host } from '../kit/chromebox-host.ts'
+import { rx, says, textOf } from '../kit/says.ts'
 import { until } from '../kit/until.ts'
 
 let host: Host
@@ -42,8 +43,8 @@ test('no process: relaunched at once, verified, said', async () => {
   host.onStart({})
   const ran = await host.run()
   assert.equal(ran.code, 0, host.log())
-  assert.match(host.log(), /FAIL \[muse\] no chromium process for profile; relaunching \{[a-z-]+\}; next: /)
-  assert.match(host.log(), /INFO \[muse\] relaunch OK after \d+s/)
+  assert.match(host.log(), rx`FAIL \[muse\] ${says('no-process')}; relaunching \{no-process\}; next: `)
+  assert.match(host.log(), rx`INFO \[muse\] ${says('relaunch-ok', { seconds: /\d+/ })} \{relaunch-ok\}`)
   const starts = host.calls().filter((c) => c.startsWith('systemctl start'))
   assert.deepEqual(starts, ['systemctl start chromebox@muse.service'])
   const receipt = host.receipt()
@@ -60,11 +61,14 @@ test('a start that helps nothing: FAILED with how it ended, one attempt, then ba
     'Result=exit-code\nExecMainCode=1\nExecMainStatus=1\nExecMainExitTimestampMonotonic=5\n',
   )
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), /relaunch FAILED — needs operator attention: no chromium process for profile/)
+  assert.match(host.log(), rx`${says('relaunch-failed', { reason: textOf('no-process') })} `)
   assert.match(host.log(), /PAGE \[muse\] browser-fault: /)
   host.calls()
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), /backing off after 1 failed relaunch, next attempt in 2m \{[a-z-]+\}; next: /)
+  assert.match(
+    host.log(),
+    rx`${says('backoff', { failed: '1 failed relaunch', wait: '2m' })} \{no-process\}; next: `,
+  )
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl start')))
   assert.equal(host.state().failures, 1)
 })
@@ -92,7 +96,7 @@ test('a silent browser is confirmed, stopped and brought back; a young one is le
   assert.equal((await host.run()).code, 1)
   assert.match(
     host.log(),
-    new RegExp(`CDP unreachable on :${host.port} .*; skip kill: launched \\d+s ago \\{[a-z-]+\\}; next: `),
+    rx`${says('cdp-unreachable', { port: host.port })} .*; ${says('fresh', { seconds: /\d+/ })} \{cdp-unreachable\}; next: `,
   )
   const dry = await host.run(['muse', '--dry-run'], {})
   assert.match(dry.out, /would relaunch; browser \d+ s old, eligible in \d+ s/)
@@ -101,7 +105,7 @@ test('a silent browser is confirmed, stopped and brought back; a young one is le
   host.onStart({})
   const ran = await host.run()
   assert.equal(ran.code, 0, host.log())
-  assert.match(host.log(), /relaunch OK/)
+  assert.match(host.log(), rx`${says('relaunch-ok')}`)
   assert.notEqual(Number(host.read('main.pid')), pid)
 })
 
@@ -112,7 +116,7 @@ test('a page with another title is brought back; its reason is the contract', as
   assert.equal((await host.run()).code, 0, host.log())
   assert.match(
     host.log(),
-    /FAIL \[muse\] chat page "Muse" missing from target list \(titles: News\); relaunching/,
+    rx`FAIL \[muse\] ${says('page-missing', { title: 'Muse' })} \(titles: News\); relaunching`,
   )
 })
 
@@ -128,7 +132,7 @@ test('somebody else on the port: own reason, nobody is killed', async () => {
   const main = Number(host.read('main.pid'))
   host.calls()
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), /port squatted: :\d+ answers but is not this node's browser/)
+  assert.match(host.log(), rx`${says('port-squatted', { port: /\d+/ })}`)
   assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
   for (const pid of [main, squatter]) process.kill(pid, 0)
   process.kill(squatter, 'SIGKILL')
@@ -148,10 +152,10 @@ test('a row with another port than its unit has: nothing is killed, and ensure i
   assert.equal((await host.run()).code, 1)
   assert.match(
     host.log(),
-    new RegExp(`CDP unreachable on :${other}.*; not relaunched: the row says port ${other}`),
+    rx`${says('cdp-unreachable', { port: other })}.*; ${says('not-applied', { what: new RegExp(`the row says port ${other}.*`) })}`,
   )
   assert.match(host.log(), /FAIL \[muse\] .*; next: ensure-node-supervision muse\n/)
-  assert.match(host.log(), /PAGE \[muse\] browser-fault: .*not relaunched/)
+  assert.match(host.log(), rx`PAGE \[muse\] browser-fault: .*${says('not-applied')}`)
   assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
   process.kill(pid, 0)
 })
@@ -161,12 +165,12 @@ test('held: no attempt, says so, and release lets the next run act', async () =>
   assert.equal((await host.run()).code, 1)
   assert.match(
     host.log(),
-    /HELD DOWN after 5 failed relaunches, one attempt in 29m \{[a-z-]+\}; next: chromebox-watchdog release muse/,
+    rx`${says('held', { failures: 5, wait: '29m' })} \{no-process\}; next: chromebox-watchdog release muse`,
   )
-  assert.match(host.log(), /PAGE \[muse\] browser-fault: HELD DOWN/)
+  assert.match(host.log(), rx`PAGE \[muse\] browser-fault: ${says('held-down')}`)
   const released = await host.run(['release', 'muse'], {})
   assert.equal(released.code, 0)
-  assert.match(released.out, /released \(HELD DOWN after 5 failed relaunches\)/)
+  assert.match(released.out, /released \(.*5 failed relaunches\)/)
   assert.equal((await host.run()).code, 0, host.log())
   assert.match((await host.run(['release', 'muse'], {})).out, /nothing to release/)
 })
@@ -199,7 +203,7 @@ test('killed in the middle of a relaunch: the attempt counts, the lock is free, 
   host.uptime(121)
   host.onStart({})
   assert.equal((await host.run()).code, 0, host.log())
-  assert.match(host.log(), /CDP unreachable .*; relaunching/)
+  assert.match(host.log(), rx`${says('cdp-unreachable')} .*; relaunching`)
   assert.deepEqual(
     host.state().attempts.map((a: { result: string }) => a.result),
     ['pending', 'ok'],
@@ -214,8 +218,8 @@ for (const [name, text] of [
   test(`a state file that is ${name}: kept, said, and no relaunch before the longest back-off`, async () => {
     host.write('var/lib/netvm/chromebox-watchdog/muse.json', text)
     assert.equal((await host.run()).code, 1)
-    assert.match(host.log(), /WARN \[muse\] state file was corrupt .*kept as .*corrupt-/)
-    assert.match(host.log(), /no chromium process for profile; state file was corrupt: no relaunch for 30m/)
+    assert.match(host.log(), rx`WARN \[muse\] ${says('state-corrupt', { kept: /.*corrupt-.*/ })}`)
+    assert.match(host.log(), rx`${says('no-process')}; ${says('cautious', { wait: '30m' })}`)
     assert.ok(!host.calls().some((c) => c.startsWith('systemctl start')))
     host.uptime(1801)
     assert.equal((await host.run()).code, 0, host.log())
@@ -225,10 +229,13 @@ for (const [name, text] of [
 test('no namespace: FAIL_LOUD with the command, paged, nothing restarted', async () => {
   rmSync(join(host.dir, 'run/netns/warp-muse'))
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), /FAIL_LOUD \[muse\] netns warp-muse missing \{[a-z-]+\}; next: netvm-node-up muse/)
   assert.match(
     host.log(),
-    /PAGE \[muse\] netns-fault: netns warp-muse missing \{[a-z-]+\}; next: netvm-node-up muse/,
+    rx`FAIL_LOUD \[muse\] ${says('netns-missing', { netns: 'warp-muse' })} \{netns-missing\}; next: netvm-node-up muse`,
+  )
+  assert.match(
+    host.log(),
+    rx`PAGE \[muse\] netns-fault: ${says('netns-missing', { netns: 'warp-muse' })} \{netns-missing\}; next: netvm-node-up muse`,
   )
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
 })
@@ -247,7 +254,7 @@ test('a log that cannot be written: it acts all the same, and the journal has th
   rmSync(join(host.dir, 'var/log'), { recursive: true, force: true })
   host.write('var/log', 'a file where a folder should be')
   assert.equal((await host.run()).code, 0)
-  assert.match(host.read('journal'), /relaunch OK after/)
+  assert.match(host.read('journal'), rx`${says('relaunch-ok')}`)
   assert.match(host.read('journal'), /not in .*chromebox-watchdog\.log/)
 })
 
@@ -264,11 +271,11 @@ test('state that cannot be written: a dead browser comes back once, a living one
   process.kill(Number(host.read('main.pid')), 'SIGKILL')
   await until('it has ended', () => !existsSync(`/proc/${host.read('main.pid').trim()}/exe`))
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), /no chromium process for profile; not relaunched again so soon: cannot write/)
+  assert.match(host.log(), rx`${says('no-process')}; not relaunched again so soon: cannot write`)
   await host.browser({ title: 'News' })
   host.uptime(OLD)
   host.calls()
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), /missing from target list; not relaunched: cannot write/)
+  assert.match(host.log(), rx`${says('page-missing', { title: 'Muse' })}; .*cannot write`)
   assert.ok(!host.calls().some((c) => /stop|start/.test(c)))
 })

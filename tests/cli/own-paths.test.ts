@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { HEAD, Root, refused, row } from '../kit/bad-input.ts'
 import { needsRoot } from '../kit/needs-root.ts'
+import { logged, saying } from '../kit/says.ts'
 import { patience } from '../kit/unit.ts'
 
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
@@ -220,16 +221,18 @@ test('a refused row is seen by every run over the fleet: exit 2, told with its l
   ]) {
     const ran = root.run(argv)
     assert.equal(ran.code, 2, `${argv.join(' ')}: ${JSON.stringify(ran)}`)
-    if (argv[0] !== 'host-evidence') assert.match(ran.out, /line 3.*bent.*CDP Port must be/, argv.join(' '))
+    if (argv[0] !== 'host-evidence') assert.match(ran.out, /\b3\b.*bent.*CDP Port must be/, argv.join(' '))
   }
   for (const program of ['agent-health', 'cdp-relay-watchdog']) {
     assert.equal(root.run([program]).code, 2, program)
     const log = () => readFileSync(join(root.dir, `var/log/netvm/${program}.log`), 'utf8')
-    const told =
-      /WARN \[bent\] row refused, node not supervised: registry line 3 .*; next: editor .*NODES\.md$/gm
-    assert.equal(log().match(told)?.length, 1, log())
+    const told = () => logged(log()).filter((l) => l.node === 'bent' && l.code === 'row-refused')
+    const [line] = told()
+    assert.deepEqual([told().length, line?.level], [1, 'WARN'], log())
+    assert.match(line?.text ?? '', saying('row-refused', { line: 3 }))
+    assert.match(line?.next ?? '', /^editor .*NODES\.md$/)
     root.run([program])
-    assert.equal(log().match(told)?.length, 1, 'told once')
+    assert.equal(told().length, 1, 'told once')
     const receipt = readFileSync(join(root.dir, `run/netvm/receipts/${program}/bent.json`), 'utf8')
     assert.equal(JSON.parse(receipt).verdict.code, 'row-refused')
   }

@@ -4,9 +4,12 @@ import { join } from 'node:path'
 import test from 'node:test'
 import { needsRoot } from '../kit/needs-root.ts'
 import { PORT, VETH, World } from '../kit/relay-world.ts'
+import { logged, rx, says } from '../kit/says.ts'
 import { patience } from '../kit/unit.ts'
 
 const options = { skip: needsRoot('a network of its own'), timeout: patience(60_000) }
+const SOCKET = 'cdp-relay@muse.socket'
+const INACTIVE = says('relay-down', { socket: SOCKET, state: 'inactive' })
 const watchdog = 'cdp-relay-watchdog'
 
 test('healthy: exit 0, not a byte said, a receipt, no job and one ip for all', options, async (t) => {
@@ -37,12 +40,12 @@ test(
     w.restartHelps()
     const dry = w.run(watchdog, ['--dry-run'])
     assert.deepEqual([dry.code, w.jobs, w.log], [1, [], ''])
-    assert.match(dry.out, /cdp-relay@muse\.socket is inactive\n.*would restart cdp-relay@muse\.socket/)
+    assert.match(dry.out, rx`${INACTIVE}\n.*would restart cdp-relay@muse\.socket`)
     assert.equal(w.run(watchdog).code, 0)
     assert.deepEqual(w.jobs, ['restart cdp-relay@muse.socket'])
     assert.match(
       w.log,
-      /^WARN \[muse\] cdp-relay@muse\.socket is inactive; restarting the relay \{relay-down\}\nINFO \[muse\] relay restart OK after \d/,
+      rx`^WARN \[muse\] ${INACTIVE}; restarting the relay \{relay-down\}\nINFO \[muse\] ${says('relay-restart-ok', { took: /\d.*/ })}`,
     )
     assert.deepEqual(
       [w.receipt.verdict.state, w.receipt.actions.map((a) => [a.kind, a.helped])],
@@ -66,7 +69,7 @@ test('failed at its limit: reset before the restart, and paged', options, async 
   ])
   assert.match(
     w.log,
-    /PAGE \[muse\] relay-fault: cdp-relay@muse\.socket failed at its limit \(trigger-limit-hit\); relay restart OK.*; next: journalctl/,
+    rx`PAGE \[muse\] relay-fault: ${says('relay-start-limit', { socket: SOCKET, limit: 'trigger-limit-hit' })}; ${says('relay-restart-ok')}.*; next: journalctl`,
   )
 })
 
@@ -78,16 +81,16 @@ test(
     await w.listen('127.0.0.1', 'well')
     w.socket('inactive')
     assert.equal(w.run(watchdog).code, 1)
-    assert.match(
-      w.log,
-      /FAIL \[muse\] relay restart FAILED — needs operator attention: .*; next: journalctl -n 20/,
-    )
+    assert.match(w.log, rx`FAIL \[muse\] ${says('relay-restart-failed')}.*; next: journalctl -n 20`)
     assert.equal(w.log.match(/PAGE/g)?.length, 1)
     assert.equal(w.run(watchdog).code, 1)
     assert.equal(w.jobs.length, 1)
-    assert.match(w.log, /1 restart did not last, next attempt in (2m|\d+s)/)
+    assert.match(w.log, rx`${says('relay-backoff', { restarts: '1 restart', wait: /(2m|\d+s)/ })}`)
     assert.equal(w.log.match(/PAGE/g)?.length, 1)
-    assert.match(w.run(watchdog, ['--dry-run']).out, /held back: 1 restart did not last/)
+    assert.match(
+      w.run(watchdog, ['--dry-run']).out,
+      rx`held back: ${says('relay-backoff', { restarts: '1 restart' })}`,
+    )
     w.restartHelps()
     assert.equal(w.run(watchdog, ['muse']).code, 0)
     assert.equal(w.jobs.length, 2)
@@ -100,7 +103,7 @@ test('veth bare: FAIL_LOUD with the line that helps, no restart; the line helps'
   w.sh(`ip addr del 10.201.35.1/30 dev ${VETH}`)
   assert.equal(w.run(watchdog).code, 1)
   const next = new RegExp(
-    `FAIL_LOUD \\[muse\\] veth ${VETH} has no 10.201.35.1/30 \\{[a-z-]+\\}; next: (ip addr add .*)$`,
+    `FAIL_LOUD \\[muse\\] ${says('veth-no-address', { veth: VETH, gw: '10.201.35.1' })} \\{veth-no-address\\}; next: (ip addr add .*)$`,
     'm',
   ).exec(w.log)?.[1]
   assert.deepEqual([w.jobs, next], [[], `ip addr add 10.201.35.1/30 dev ${VETH}`])
@@ -116,7 +119,7 @@ test('browser silent behind a relay that connects: no restart', options, async (
   assert.deepEqual([ran.code, w.jobs], [1, []])
   assert.match(
     w.log,
-    /^WARN \[muse\] browser down behind a working relay \{[a-z-]+\}; next: chromebox-watchdog --why muse$/m,
+    rx`^WARN \[muse\] ${says('browser-down')} \{browser-down\}; next: chromebox-watchdog --why muse$`,
   )
 })
 
@@ -128,7 +131,7 @@ test('a tool that is missing or fails: unknown, exit 2, nothing done', options, 
   assert.equal(w.run(watchdog).code, 2)
   assert.match(
     w.log,
-    /^WARN \[muse\] relay does not answer, and Failed to connect to bus \{[a-z-]+\}; next: /,
+    rx`^WARN \[muse\] ${says('relay-not-asked', { why: 'Failed to connect to bus' })} \{relay-not-asked\}; next: `,
   )
   assert.deepEqual([w.receipt.verdict.state, w.receipt.actions], ['unknown', []])
 })
@@ -146,9 +149,9 @@ test(
     )
     assert.equal(w.run(watchdog).code, 1)
     assert.deepEqual(w.jobs, [])
-    assert.match(w.log, /WARN \[muse\] state file was corrupt \(.*NULs\), kept as .*corrupt-/)
+    assert.match(w.log, rx`WARN \[muse\] ${says('state-corrupt', { why: /.*NULs/, kept: /.*corrupt-.*/ })}`)
     assert.equal(w.run(watchdog).code, 1)
-    assert.equal(w.log.match(/\[bent\] row refused/g)?.length, 1)
+    assert.equal(logged(w.log).filter((l) => l.node === 'bent' && l.code === 'row-refused').length, 1)
     assert.match(w.read('run/netvm/receipts/cdp-relay-watchdog/bent.json'), /row-refused/)
   },
 )

@@ -67,3 +67,7 @@ export const toldOf = (log: string): string[] =>
   logged(log).map(({ level, code, cause }) =>
     [level, ...(cause === undefined ? [] : [cause]), code].join(' '),
   )
+
+/** A regular expression with sources of others in it: rx`FAIL \[muse\] ${says('no-process')}; `. Each line has its own ^ and $. */
+export const rx = (parts: TemplateStringsArray, ...sources: string[]): RegExp =>
+  new RegExp(String.raw(parts, ...sources), 'm')
