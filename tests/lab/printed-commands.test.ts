@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { before, test } from 'node:test'
+import { before, beforeEach, test } from 'node:test'
+import type { Code } from '../../lib/report/codes.ts'
 import {
   addresses,
   answers,
@@ -12,11 +13,16 @@ import {
   sweep,
 } from '../kit/lab/relay.ts'
 import { browser, logText, ok, sh, until, writeUnit } from '../kit/lab.ts'
+import { logged, says } from '../kit/says.ts'
 
 // Every line of the relay's supervisor that tells of a fault ends with a command. Here each is made to be
 // printed by a real fault, and is then run as it stands, by a shell, the way a tired person pastes it.
 
 const socket = 'cdp-relay@muse.socket'
+const DROP_IN = 'cdp-relay@muse.service.d/zz-lab.conf'
+/** The two ends of the veth, as the table's texts take them. */
+const host = { veth: /ve-\w+/, gw: '10.201.35.1' }
+const inside = { veth: /vp-\w+/, netns: 'warp-muse' }
 let browsers: ReturnType<typeof identities>
 
 before(async () => {
@@ -25,13 +31,27 @@ before(async () => {
   assert.equal(sweep().exit, 0)
 })
 
-/** One run, what it must have said, and the printed command, run. */
-function run(line: RegExp, command: RegExp): void {
+/** Whatever a test that failed left broken is no other one's beginning. */
+beforeEach(async () => {
+  if (sweep().exit === 0 && answers('muse')) return
+  sh(['systemctl', 'unmask', '--runtime', socket])
+  rmSync(`/etc/systemd/system/${DROP_IN}`, { force: true })
+  sh(['systemctl', 'daemon-reload'])
+  sh(['netvm-node-up', 'muse'], { deadlineMs: 150_000 })
+  await until('the relay answers', () => answers('muse'))
+  browsers = identities('muse')
+})
+
+/** One run, what it must have said (level, code and the table's words with these values), and the printed command, run. */
+function run(level: string, code: Code, words: string, command: RegExp): void {
   const { log } = sweep()
-  assert.match(log, line)
-  const told = log.split('\n').filter((l) => /^\S+ (FAIL|FAIL_LOUD|PAGE|WARN) /.test(l))
-  for (const l of told.filter((x) => !/restarting the relay$|removed /.test(x)))
-    assert.match(l, /; next: \S/, l)
+  const told = logged(log)
+  const line = told.find((l) => l.level === level && (l.code === code || l.cause === code))
+  assert.match(line?.text ?? log, new RegExp(words))
+  // What is being mended now asks nobody for anything.
+  const mending = told.filter((l) => l.level !== 'INFO' && l.code !== 'listener-removed')
+  for (const l of mending.filter((x) => !/restarting the relay$/.test(x.text)))
+    assert.notEqual(l.next, '', l.text)
   const next = nextCommand(log)
   assert.match(next, command)
   const ran = sh(['bash', '-c', next], { deadlineMs: 120_000 })
@@ -50,7 +70,9 @@ test("the host's end of the veth lost its address", () => {
   const { veth, gw } = addresses('muse')
   ok(['ip', 'addr', 'del', `${gw}/30`, 'dev', veth])
   run(
-    /FAIL_LOUD \[muse\] veth ve-\w+ has no 10\.201\.35\.1\/30; next: ip addr add/,
+    'FAIL_LOUD',
+    'veth-no-address',
+    says('veth-no-address', host),
     /^ip addr add 10\.201\.35\.1\/30 dev ve-/,
   )
   well()
@@ -59,21 +81,26 @@ test("the host's end of the veth lost its address", () => {
 test("the host's end of the veth is down, with and without its address", () => {
   const { veth, gw } = addresses('muse')
   ok(['ip', 'link', 'set', veth, 'down'])
-  run(/veth ve-\w+ is down/, /^ip link set dev/)
+  run('FAIL_LOUD', 'veth-down', says('veth-down', { veth: /ve-\w+/ }), /^ip link set dev/)
   well()
   ok(['ip', 'link', 'set', veth, 'down'])
   ok(['ip', 'addr', 'del', `${gw}/30`, 'dev', veth])
-  run(/has no 10\.201\.35\.1\/30/, /^ip link set dev .* up && ip addr add/)
+  run('FAIL_LOUD', 'veth-no-address', says('veth-no-address', host), /^ip link set dev .* up && ip addr add/)
   well()
 })
 
 test("the namespace's end of the veth lost its address, or is down", () => {
   const { vpeer, peer } = addresses('muse')
   ok(['ip', '-n', 'warp-muse', 'addr', 'del', `${peer}/30`, 'dev', vpeer])
-  run(/FAIL_LOUD \[muse\] veth vp-\w+ in warp-muse has no 10\.201\.35\.2\/30/, /^ip -n warp-muse addr add/)
+  run(
+    'FAIL_LOUD',
+    'peer-no-address',
+    says('peer-no-address', { ...inside, peer: '10.201.35.2' }),
+    /^ip -n warp-muse addr add/,
+  )
   well()
   ok(['ip', '-n', 'warp-muse', 'link', 'set', vpeer, 'down'])
-  run(/veth vp-\w+ in warp-muse is down/, /^ip -n warp-muse link set/)
+  run('FAIL_LOUD', 'peer-down', says('peer-down', inside), /^ip -n warp-muse link set/)
   well()
 })
 
@@ -84,10 +111,8 @@ test("the socket's settings name another address", () => {
   ok(['systemctl', 'daemon-reload'])
   relayDown('muse')
   ok(['systemctl', 'start', socket])
-  run(
-    /FAIL \[muse\] cdp-relay@muse\.socket listens on 10\.201\.35\.3:\d+ instead of 10\.201\.35\.2:\d+/,
-    /^ensure-node-supervision muse$/,
-  )
+  const wrong = { socket, listen: /10\.201\.35\.3:\d+/, endpoint: /10\.201\.35\.2:\d+/ }
+  run('FAIL', 'relay-unit-address', says('relay-unit-address', wrong), /^ensure-node-supervision muse$/)
   assert.equal(readFileSync(dropIn, 'utf8'), text)
   well()
 })
@@ -95,22 +120,29 @@ test("the socket's settings name another address", () => {
 test('the socket is masked by hand', () => {
   relayDown('muse')
   ok(['systemctl', 'mask', '--runtime', socket])
-  run(/FAIL \[muse\] cdp-relay@muse\.socket is masked by hand/, /^systemctl unmask/)
+  run(
+    'FAIL',
+    'relay-masked',
+    says('relay-masked', { masked: new RegExp(`${socket}.*`) }),
+    /^systemctl unmask/,
+  )
   ok(['systemctl', 'unmask', '--runtime', socket])
   well()
 })
 
 test('a restart that does not help: where to read why', () => {
-  writeUnit(
-    'cdp-relay@muse.service.d/zz-lab.conf',
-    '[Service]\nExecStart=\nExecStart=/bin/sleep infinity\nType=exec\n',
-  )
+  writeUnit(DROP_IN, '[Service]\nExecStart=\nExecStart=/bin/sleep infinity\nType=exec\n')
   ok(['systemctl', 'daemon-reload'])
   relayDown('muse')
   // An open page is not repeated, and this one has to speak.
   rmSync('/var/lib/netvm/pages/muse.relay-fault.json', { force: true })
-  run(/PAGE \[muse\] relay-fault: relay restart FAILED/, /^journalctl -n 20 -u cdp-relay@muse\.socket/)
-  rmSync('/etc/systemd/system/cdp-relay@muse.service.d/zz-lab.conf')
+  run(
+    'PAGE',
+    'relay-restart-failed',
+    `^relay-fault: ${says('relay-restart-failed')}`,
+    /^journalctl -n 20 -u cdp-relay@muse\.socket/,
+  )
+  rmSync(`/etc/systemd/system/${DROP_IN}`)
   ok(['systemctl', 'daemon-reload'])
   relayDown('muse')
   ok(['systemctl', 'start', socket])
@@ -121,9 +153,9 @@ test("a browser of another profile has the relay's address: what to look at", as
   const { peer, port } = addresses('muse')
   relayDown('muse')
   const squatter = await squat('warp-muse', peer, port, false, '--user-data-dir=/tmp/other')
-  run(/not our relay on .*, which is not ours to end/, /^ip netns exec warp-muse ss -ltnp$/)
+  run('FAIL', 'foreign-kept', says('foreign-kept'), /^ip netns exec warp-muse ss -ltnp$/)
   squatter.kill('SIGKILL')
-  await until('it is gone', () => squatter.exitCode !== null || squatter.signalCode !== null, 5000)
+  await until('it is gone', () => squatter.exitCode !== null || squatter.signalCode !== null)
   ok(['systemctl', 'start', socket])
   well()
 })
@@ -145,16 +177,14 @@ test('the browser is frozen: ask its own supervisor why', () => {
 
 test('the veth is gone, and the namespace is gone: node-up repairs both', async () => {
   ok(['ip', 'link', 'del', addresses('muse').veth])
-  run(
-    /FAIL_LOUD \[muse\] veth ve-\w+ has no 10\.201\.35\.1\/30; next: netvm-node-up muse/,
-    /^netvm-node-up muse$/,
-  )
-  await until('the relay answers', () => answers('muse'), 30_000)
+  run('FAIL_LOUD', 'veth-missing', says('veth-missing', host), /^netvm-node-up muse$/)
+  await until('the relay answers', () => answers('muse'))
   well(false)
   ok(['ip', 'netns', 'del', 'warp-muse'])
   ok(['ip', 'link', 'del', addresses('muse').veth])
-  run(/FAIL_LOUD \[muse\] veth/, /^netvm-node-up muse$/)
-  await until('the relay answers', () => answers('muse'), 30_000)
+  run('FAIL_LOUD', 'veth-missing', says('veth-missing', host), /^netvm-node-up muse$/)
+  await until('the relay answers', () => answers('muse'))
   well(false)
-  assert.match(logText('cdp-relay-watchdog'), /PAGE \[muse\] relay-fault: veth/)
+  const paged = logged(logText('cdp-relay-watchdog')).filter((l) => l.level === 'PAGE')
+  assert.ok(paged.some((l) => l.code === 'veth-missing'))
 })

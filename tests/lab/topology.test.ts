@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
-import { before, test } from 'node:test'
+import { before, beforeEach, test } from 'node:test'
 import type { Stray, Topology } from '../../lib/topology/types.ts'
 import { addresses, identities, relayDown, relayFleet, squat } from '../kit/lab/relay.ts'
 import { ok, sh, until } from '../kit/lab.ts'
@@ -16,9 +16,22 @@ function topology(): Seen {
 const part = (seen: Seen, node: string, name: string) =>
   seen.nodes.find((n) => n.node === node)?.parts.find((m) => m.part === name)
 
+const REGISTRY = '/etc/netvm/NODES.md'
 let browsers: ReturnType<typeof identities>
+let registry = ''
 before(async () => {
   await relayFleet('muse', 'pip')
+  browsers = identities('muse', 'pip')
+  registry = readFileSync(REGISTRY, 'utf8')
+})
+
+/** Whatever a test that failed left behind is no other one's stray. */
+beforeEach(() => {
+  writeFileSync(REGISTRY, registry)
+  const seen = topology()
+  if (seen.exit === 0) return
+  for (const { remove } of seen.strays) if (remove !== undefined) sh(['bash', '-c', remove])
+  for (const node of ['muse', 'pip']) sh(['netvm-node-up', node], { deadlineMs: 150_000 })
   browsers = identities('muse', 'pip')
 })
 
@@ -27,7 +40,7 @@ async function removed(what: RegExp): Promise<Stray> {
   const found = topology().strays.find((s) => what.test(s.what))
   assert.ok(found, `${what} in ${JSON.stringify(topology().strays)}`)
   ok(['bash', '-c', found.remove ?? 'false'])
-  await until(`${what} is gone`, () => !topology().strays.some((s) => what.test(s.what)), 10_000, 300)
+  await until(`${what} is gone`, () => !topology().strays.some((s) => what.test(s.what)), 30_000, 300)
   assert.deepEqual(identities('muse', 'pip'), browsers)
   return found
 }
@@ -72,7 +85,7 @@ test('a relay unit that no row owns', async () => {
     '-e',
     "require('net').createServer(()=>{}).listen(9777,'0.0.0.0')",
   ])
-  await until('it listens', () => topology().strays.some((s) => s.what.includes(':9777')), 10_000, 300)
+  await until('it listens', () => topology().strays.some((s) => s.what.includes(':9777')), 30_000, 300)
   assert.equal((await removed(/:9777 in warp-ghost/)).remove, 'systemctl stop legacy-relay.service')
   assert.equal((await removed(/namespace warp-ghost/)).remove, 'ip netns del warp-ghost')
 })
@@ -93,18 +106,14 @@ test('a browser that no row owns, and one outside the namespace of its node', as
     const argv = ['-e', 'setInterval(() => {}, 1000)', '--', `--user-data-dir=/var/lib/chromebox/${profile}`]
     ok(['systemd-run', `--unit=stray-${profile}`, 'node', ...argv])
   }
-  await until('both are seen', () => topology().strays.length === 2, 10_000, 300)
+  await until('both are seen', () => topology().strays.length === 2, 30_000, 300)
   assert.equal((await removed(/profile ghost/)).remove, 'systemctl stop stray-ghost.service')
   assert.match((await removed(/profile muse/)).why, /not in warp-muse/)
 })
 
 test('what a refused or a foreign row owns is shown and never told to be removed', () => {
-  const registry = readFileSync('/etc/netvm/NODES.md', 'utf8')
-  const row =
-    readFileSync('/etc/netvm/NODES.md', 'utf8')
-      .split('\n')
-      .find((l) => /^\|\s*pip\s/.test(l)) ?? ''
-  writeFileSync('/etc/netvm/NODES.md', registry.replace(row, row.replace('10.201.87.2', '10.201.87.999')))
+  const row = registry.split('\n').find((l) => /^\|\s*pip\s/.test(l)) ?? ''
+  writeFileSync(REGISTRY, registry.replace(row, row.replace('10.201.87.2', '10.201.87.999')))
   const seen = topology()
   assert.deepEqual(seen.strays, [])
   assert.ok(seen.notes.length >= 3, JSON.stringify(seen.notes))
@@ -114,12 +123,12 @@ test('what a refused or a foreign row owns is shown and never told to be removed
     ['muse'],
   )
   // A refused row without a readable name may own anything that nobody else does.
-  writeFileSync('/etc/netvm/NODES.md', registry)
-  appendFileSync('/etc/netvm/NODES.md', `${row.replace('pip', 'p p')}\n`)
+  writeFileSync(REGISTRY, registry)
+  appendFileSync(REGISTRY, `${row.replace('pip', 'p p')}\n`)
   ok(['ip', 'netns', 'add', 'warp-ghost'])
   assert.deepEqual([topology().strays, topology().notes.map((n) => n.what)], [[], ['namespace warp-ghost']])
   ok(['ip', 'netns', 'del', 'warp-ghost'])
-  writeFileSync('/etc/netvm/NODES.md', registry)
+  writeFileSync(REGISTRY, registry)
   assert.equal(topology().exit, 0)
 })
 
