@@ -25,6 +25,7 @@ import {
   untilTitled,
   writeConfig,
 } from '../kit/lab.ts'
+import { rx, says } from '../kit/says.ts'
 
 /** What Chromium titles the page that it shows when nobody answers: the host name of the URL. */
 const HOST = '127.0.0.1'
@@ -57,7 +58,7 @@ test('without a relay nobody can ask it: unknown, and the browser is left alone'
     assert.equal(page()?.state, 'unknown')
     assert.match(
       receipt('chromebox-watchdog', 'n1')?.verdict.reason ?? '',
-      /^the page may be the browser's error page: over the relay: connect ECONNREFUSED/,
+      rx`^${says('page-doubtful', { why: /over the relay: connect ECONNREFUSED.*/ })}`,
     )
     assert.equal(mainPid('n1'), old)
   } finally {
@@ -73,10 +74,10 @@ test('the site is down when the browser starts: its error page does not pass for
   writeConfig(FAILING)
   const mark = logMark()
   process.kill(mainPid('n1'), 'SIGKILL')
-  const line = await untilLine('n1', mark, /relaunch (FAILED|OK)/, 60_000)
+  const line = await untilLine('n1', mark, /\{relaunch-(failed|ok)\}/, 60_000)
   assert.match(
     line,
-    /relaunch FAILED — needs operator attention: chat page "127\.0" missing from target list \(error page: 127\.0\.0\.1, ERR_CONNECTION_REFUSED[;)]/,
+    rx`${says('relaunch-failed', { reason: new RegExp(says('error-page', { title: '127.0' })) })} \(error page: 127\.0\.0\.1, ERR_CONNECTION_REFUSED[;)]`,
   )
   await untilIdle('n1')
   assert.deepEqual(titles('n1'), [HOST], 'the target list itself does not tell')
@@ -86,7 +87,7 @@ test('the site is down when the browser starts: its error page does not pass for
   const end = logMark()
   await until(
     'brought back by a tick',
-    () => tick('n1').result === 'success' && linesSince(end, 'n1').some((l) => l.includes('relaunch OK')),
+    () => tick('n1').result === 'success' && linesSince(end, 'n1').some((l) => /\{relaunch-ok\}/.test(l)),
     60_000,
     500,
   )

@@ -40,6 +40,10 @@ import {
   untilTitled,
   writeConfig,
 } from '../kit/lab.ts'
+import { rx, says, textOf } from '../kit/says.ts'
+
+const OK = says('relaunch-ok', { seconds: /\d+/ })
+const MISSING = says('page-missing', { title: 'Chat' })
 
 before(() => quietNode('n1'))
 let old: number
@@ -49,7 +53,7 @@ beforeEach(async () => {
 
 /** What every fault ends in: another process, a titled page, a receipt that says healthy. */
 async function recovered(node: string, oldPid: number, mark: number): Promise<number> {
-  await untilLine(node, mark, /INFO .* relaunch OK after \d+s/)
+  await untilLine(node, mark, rx`INFO .* ${OK}`)
   await untilIdle(node)
   const now = browser(node)
   assert.ok(now && now.pid !== oldPid)
@@ -67,15 +71,15 @@ test('SIGKILL: its end calls the owner, without waiting for a timer, who brings 
   await recovered('n1', old, mark)
   assert.match(
     linesSince(mark, 'n1')[0] ?? '',
-    /FAIL \[n1\] no chromium process for profile; relaunching(?: \{[a-z-]+\})*; next: /,
+    rx`FAIL \[n1\] ${says('no-process')}; relaunching \{no-process\}; next: `,
   )
   assert.match(linesSince(mark, 'n1')[1] ?? '', /the one before ended: signal KILL/)
   assert.notEqual(sh(['systemctl', 'is-active', 'chromebox-watchdog@n1.timer']).code, 0)
   const said = entries(from)
-  const fail = said.find((e) => e.MESSAGE?.startsWith('FAIL [n1] no chromium process'))
+  const fail = said.find((e) => e.MESSAGE?.startsWith('FAIL [n1] ') && e.NETVM_CODE === 'no-process')
   assert.equal(fail?.PRIORITY, '3')
-  assert.equal(fail?.NETVM_CODE, 'no-process')
-  assert.match(ok(['journalctl', '-u', 'chromebox-watchdog@n1', '-o', 'cat']), /INFO \[n1\] relaunch OK/)
+  assert.ok(fail?.MESSAGE?.includes(textOf('no-process')), fail?.MESSAGE)
+  assert.match(ok(['journalctl', '-u', 'chromebox-watchdog@n1', '-o', 'cat']), rx`INFO \[n1\] ${OK}`)
 })
 
 test('SIGSTOP of the main process: the timer sees CDP silent, and it is brought back', async () => {
@@ -85,14 +89,14 @@ test('SIGSTOP of the main process: the timer sees CDP silent, and it is brought 
   cadence('chromebox-watchdog@n1.timer', 2)
   ok(['systemctl', 'start', 'chromebox-watchdog@n1.timer'])
   try {
-    await untilLine('n1', mark, /relaunch OK after/)
+    await untilLine('n1', mark, rx`${OK}`)
   } finally {
     stopTimers('n1')
   }
   await recovered('n1', old, mark)
   assert.match(
     linesSince(mark, 'n1')[0] ?? '',
-    new RegExp(`FAIL \\[n1\\] CDP unreachable on :${port('n1')} `),
+    rx`FAIL \[n1\] ${says('cdp-unreachable', { port: port('n1') })} `,
   )
 })
 
@@ -103,7 +107,7 @@ test('the page navigated away: its title is missed, and it is brought back', asy
   await until('navigated', () => titles('n1')?.includes('Chat') === false, 5000)
   assert.equal(tick('n1').result, 'success')
   await recovered('n1', old, mark)
-  assert.match(linesSince(mark, 'n1')[0] ?? '', /FAIL \[n1\] chat page "Chat" missing from target list/)
+  assert.match(linesSince(mark, 'n1')[0] ?? '', rx`FAIL \[n1\] ${MISSING}`)
 })
 
 test('SingletonLock of another host: mended once, and only then', async () => {
@@ -115,7 +119,7 @@ test('SingletonLock of another host: mended once, and only then', async () => {
   await recovered('n1', old, mark)
   assert.match(
     linesSince(mark, 'n1').join('\n'),
-    /relaunch OK .*removed 3 Singleton links \(lock of another-host-4711\)/,
+    rx`${OK}.*removed 3 Singleton links \(lock of another-host-4711\)`,
   )
   assert.equal(state('n1').attempts.at(-1)?.result, 'ok')
   assert.doesNotMatch(readlinkSync(lock), /another-host/)
@@ -170,15 +174,12 @@ test('a page of nothing but an error counts as missing, and the failed attempt s
   setSite('n1', { title: 'Moved' })
   const mark = logMark()
   process.kill(old, 'SIGKILL')
-  const line = await untilLine('n1', mark, /relaunch FAILED/, 40_000)
-  assert.match(
-    line,
-    /relaunch FAILED — needs operator attention: chat page "Chat" missing from target list \(titles: Moved/,
-  )
+  const line = await untilLine('n1', mark, /\{relaunch-failed\}/, 40_000)
+  assert.match(line, rx`${says('relaunch-failed', { reason: new RegExp(`${MISSING} \\(titles: Moved.*`) })}`)
   assert.match(line, /; next: chromebox-watchdog n1 --why$/)
   await untilIdle('n1')
   assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.code, 'page-missing')
   const paged = linesSince(mark, 'n1').filter((l) => l.includes(' PAGE '))
   assert.equal(paged.length, 1)
-  assert.match(paged[0] ?? '', /PAGE \[n1\] browser-fault: relaunch FAILED/)
+  assert.match(paged[0] ?? '', rx`PAGE \[n1\] browser-fault: ${says('relaunch-failed')}`)
 })

@@ -28,6 +28,9 @@ import {
   until,
   untilTitled,
 } from '../kit/lab.ts'
+import { rx, says } from '../kit/says.ts'
+
+const MISSING = says('netns-missing', { netns: 'warp-n1' })
 
 /** Longer than any run: a test ends it by writing another one. */
 const NEVER = 86_400_000
@@ -61,10 +64,7 @@ test('the watchdog killed in the middle of a relaunch: the attempt counts, the b
   assert.equal(tick('n1').status, '0')
   assert.equal(browser('n1')?.pid, fresh)
   assert.equal(state('n1').failures, 0)
-  assert.match(
-    ok(['chromebox-watchdog', 'n1', '--why']),
-    /no chromium process for profile -> (relaunch )?cut short/,
-  )
+  assert.match(ok(['chromebox-watchdog', 'n1', '--why']), rx`${says('no-process')} -> (relaunch )?cut short`)
 })
 
 test('killed in the middle of a relaunch that helps nothing: it counts, and the next run backs off', async () => {
@@ -77,7 +77,10 @@ test('killed in the middle of a relaunch that helps nothing: it counts, and the 
   assert.equal(state('n1').failures, 1)
   await untilOlder('n1')
   assert.equal(tick('n1').status, '1')
-  assert.match(linesSince(mark, 'n1').at(-1) ?? '', /backing off after 1 failed relaunch|relaunch FAILED/)
+  assert.match(
+    linesSince(mark, 'n1').at(-1) ?? '',
+    rx`${says('backoff', { failed: '1 failed relaunch' })}|${says('relaunch-failed')}`,
+  )
 })
 
 test('the log’s file system full: it still acts, and the journal has the lines', async () => {
@@ -86,13 +89,13 @@ test('the log’s file system full: it still acts, and the journal has the lines
   try {
     const from = cursor()
     process.kill(old, 'SIGKILL')
-    const words = () => said(from, UNIT).includes('relaunch OK after')
+    const words = () => /\{relaunch-ok\}/.test(said(from, UNIT))
     await until('said in the journal', words, 30_000)
     await untilIdle('n1')
     assert.equal(logBytes('chromebox-watchdog'), 0)
     assert.match(
       said(from, UNIT),
-      /FAIL \[n1\] no chromium process .*\(not in \/var\/log\/netvm\/chromebox-watchdog\.log: ENOSPC\)/,
+      rx`FAIL \[n1\] ${says('no-process')}.*\(not in /var/log/netvm/chromebox-watchdog\.log: ENOSPC\)`,
     )
     assert.notEqual(browser('n1')?.pid, old)
     await untilTitled('n1')
@@ -110,7 +113,7 @@ test('the state’s file system full: a dead browser is brought back all the sam
   try {
     const mark = logMark()
     process.kill(old, 'SIGKILL')
-    await untilLine('n1', mark, /relaunch OK/)
+    await untilLine('n1', mark, /\{relaunch-ok\}/)
     await untilIdle('n1')
     assert.match(
       linesSince(mark, 'n1').join('\n'),
@@ -140,7 +143,7 @@ test('the veth loses its host address: told and paged once by the owner of the r
   const relay = logText('cdp-relay-watchdog').slice(relayMark).split('\n')
   assert.match(
     relay[0] ?? '',
-    /FAIL_LOUD \[n1\] veth \S+ has no 10\.201\.\d+\.1\/30(?: \{[a-z-]+\})*; next: ip addr add /,
+    rx`FAIL_LOUD \[n1\] ${says('veth-no-address', { gw: /10\.201\.\d+\.1/ })} \{veth-no-address\}; next: ip addr add `,
   )
   assert.equal(relay.filter((l) => l.includes(' PAGE ')).length, 1)
   assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.state, 'healthy')
@@ -153,12 +156,9 @@ test('the namespace deleted under a living browser: loud, paged once, the browse
   ok(['ip', 'netns', 'del', 'warp-n1'])
   for (let i = 0; i < 3; i++) assert.equal(tick('n1').status, '1')
   const lines = linesSince(mark, 'n1')
-  assert.match(
-    lines[0] ?? '',
-    /FAIL_LOUD \[n1\] netns warp-n1 missing(?: \{[a-z-]+\})*; next: netvm-node-up n1$/,
-  )
+  assert.match(lines[0] ?? '', rx`FAIL_LOUD \[n1\] ${MISSING} \{netns-missing\}; next: netvm-node-up n1$`)
   assert.equal(lines.filter((l) => l.includes(' PAGE ')).length, 1)
-  assert.match(lines.join('\n'), /PAGE \[n1\] netns-fault: netns warp-n1 missing/)
+  assert.match(lines.join('\n'), rx`PAGE \[n1\] netns-fault: ${MISSING}`)
   assert.equal(browser('n1')?.pid, old)
   assert.equal(receipt('chromebox-watchdog', 'n1')?.verdict.code, 'netns-missing')
   const paged = entries(from, UNIT).filter((e) => e.PRIORITY === '2')
@@ -180,7 +180,7 @@ test('a plain file where the namespace was: loud, no restart loop', (t) => {
   assert.equal(tick('n1').status, '1')
   assert.match(
     linesSince(mark, 'n1')[0] ?? '',
-    /FAIL_LOUD \[n1\] netns warp-n1 missing \(.* is no namespace\)(?: \{[a-z-]+\})*; next: /,
+    rx`FAIL_LOUD \[n1\] ${MISSING} \(.* is no namespace\) \{netns-missing\}; next: `,
   )
   assert.equal(state('n1').attempts.length, before)
 })

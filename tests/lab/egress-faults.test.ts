@@ -13,6 +13,9 @@ import {
 } from '../kit/lab/egress.ts'
 import { SITE, type WgServer, wgServer } from '../kit/lab/wg-server.ts'
 import { browser, ok, scaledSeconds, sh, until, untilTitled, writeConfig } from '../kit/lab.ts'
+import { rx, says } from '../kit/says.ts'
+
+const wg = /wg-[0-9a-f]{8}/
 
 // One node with a real browser and a real tunnel, and every way in which a tunnel breaks. The browser is one and the
 // same process throughout: none of this is its fault.
@@ -56,11 +59,11 @@ function cut(t: TestContext): () => void {
 
 function assertRepaired(run: Tick, reason: RegExp): void {
   assert.match(run.said, reason)
-  assert.match(run.said, /tunnel restart OK/)
+  assert.match(run.said, /\{tunnel-restart-ok\}/)
   assert.equal(run.restarted, true)
   assert.equal(run.receipt.verdict.state, 'healthy', run.receipt.verdict.reason)
   assert.equal(run.status, '0')
-  const faults = run.pages.filter((page) => !/recovered/.test(page))
+  const faults = run.pages.filter((page) => !/-recovered\}/.test(page))
   assert.deepEqual(faults, [], 'a fault that the restart cured wakes nobody')
   same()
 }
@@ -73,7 +76,7 @@ test('a node that is well: a healthy run, in silence', () => {
 test('interface deleted', (t) => {
   ok(['ip', '-n', 'warp-muse', 'link', 'del', nodeSetting('muse', 'WG')])
   const run = watched('muse')
-  assertRepaired(run, /egress down: interface wg-[0-9a-f]{8} missing/)
+  assertRepaired(run, rx`${says('egress-interface-missing', { wg, more: '' })}`)
   t.diagnostic(`seen and restored in one run of ${run.seconds.toFixed(2)} s`)
 })
 
@@ -83,7 +86,7 @@ test('wireguard-go killed', (t) => {
   const run = watched('muse')
   assertRepaired(
     run,
-    /egress down: interface wg-[0-9a-f]{8} missing, netvm-tunnel@muse is failed \(signal KILL\)/,
+    rx`${says('egress-interface-missing', { wg, more: ', netvm-tunnel@muse is failed (signal KILL)' })}`,
   )
   t.diagnostic(`seen and restored in one run of ${run.seconds.toFixed(2)} s`)
 })
@@ -92,14 +95,14 @@ test('tunnel unit stopped by hand', () => {
   ok(['systemctl', 'stop', 'netvm-tunnel@muse.service'])
   assertRepaired(
     watched('muse'),
-    /egress down: interface wg-[0-9a-f]{8} missing, netvm-tunnel@muse is inactive/,
+    rx`${says('egress-interface-missing', { wg, more: /, netvm-tunnel@muse is inactive.*/ })}`,
   )
 })
 
 test('all peers gone from the interface', () => {
   const key = ok(['ip', 'netns', 'exec', 'warp-muse', 'wg', 'show', nodeSetting('muse', 'WG'), 'peers'])
   ok(['ip', 'netns', 'exec', 'warp-muse', 'wg', 'set', nodeSetting('muse', 'WG'), 'peer', key, 'remove'])
-  assertRepaired(watched('muse'), /egress down: interface wg-[0-9a-f]{8} has no peers/)
+  assertRepaired(watched('muse'), rx`${says('egress-no-peers', { wg })}`)
 })
 
 test('one probe URL down and one up is no fault', () => {
@@ -132,14 +135,20 @@ test('a name with A and AAAA records behind a slow handshake is no fault', () =>
 test('server gone: one restart, a page for the tunnel, the browser left alone; again; and back', async (t) => {
   const mend = cut(t)
   const first = watched('muse')
-  assert.match(first.said, /FAIL \[muse\] egress down: handshake \d+ s ago, peer silent/)
-  assert.match(first.said, /FAIL \[muse\] tunnel restart FAILED: egress down: no handshake ever/)
+  assert.match(first.said, rx`FAIL \[muse\] ${says('egress-peer-silent', { age: /\d+/ })}`)
+  assert.match(
+    first.said,
+    rx`FAIL \[muse\] ${says('tunnel-restart-failed')}: ${says('egress-no-handshake', { moved: '' })}`,
+  )
   assert.equal(first.restarted, true)
   assert.equal(first.status, '1')
   assert.equal(first.receipt.verdict.layer, 'egress')
   assert.equal(first.pages.length, 1)
-  assert.match(first.pages[0] ?? '', /PAGE \[muse\] tunnel-fault: egress down: no handshake ever/)
-  assert.doesNotMatch(first.said, /relaunch|browser-fault/)
+  assert.match(
+    first.pages[0] ?? '',
+    rx`PAGE \[muse\] tunnel-fault: ${says('egress-no-handshake', { moved: '' })}`,
+  )
+  assert.doesNotMatch(first.said, /\{relaunch-|browser-fault/)
   same()
   const second = watched('muse')
   assert.equal(second.restarted, true, 'the next run tries again')
@@ -149,7 +158,7 @@ test('server gone: one restart, a page for the tunnel, the browser left alone; a
   const back = watched('muse')
   assert.equal(back.receipt.verdict.state, 'healthy', back.receipt.verdict.reason)
   const told = await recoveryTold(WELL, () => watched('muse').pages[0])
-  assert.match(told, /PAGE \[muse\] tunnel-fault recovered/)
+  assert.match(told, /PAGE \[muse\] tunnel-fault .*\{tunnel-recovered\}/)
   same()
 })
 
@@ -159,12 +168,9 @@ test('names do not resolve through the tunnel', (t) => {
   const dnsUp = once(server.dnsUp)
   t.after(dnsUp)
   const run = watched('muse')
-  assert.match(
-    run.said,
-    /FAIL \[muse\] egress down: handshake \d+ s ago, names do not resolve through the tunnel/,
-  )
-  assert.match(run.said, /tunnel restart FAILED: egress down: handshake \d+ s ago, names do not resolve/)
-  assert.match(run.pages[0] ?? '', /tunnel-fault: egress down: .*names do not resolve/)
+  assert.match(run.said, rx`FAIL \[muse\] ${says('egress-dns', { age: /\d+/ })}`)
+  assert.match(run.said, rx`${says('tunnel-restart-failed')}: ${says('egress-dns', { age: /\d+/ })}`)
+  assert.match(run.pages[0] ?? '', rx`tunnel-fault: ${says('egress-dns')}`)
   assert.equal(run.status, '1')
   same()
   dnsUp()
@@ -181,7 +187,7 @@ test('a configuration that is refused: paged with its line, not restarted', (t) 
   const run = watched('muse')
   assert.match(
     run.said,
-    /egress down: configuration refused: .*muse\.conf: line 5: PostUp is refused: it would run a command/,
+    rx`${says('egress-config', { why: /.*muse\.conf: line 5: PostUp is refused: it would run a command.*/ })}`,
   )
   assert.equal(run.restarted, false)
   assert.equal(run.status, '1')
@@ -207,7 +213,7 @@ test('a browser that died while the tunnel is down comes back with the tunnel, n
   assert.equal(browser('muse'), undefined)
   mend()
   const back = watched('muse')
-  assert.match(back.said, /relaunch OK/)
+  assert.match(back.said, /\{relaunch-ok\}/)
   await untilTitled('muse')
   assert.equal(curlInside('muse', server.url), 0)
 })
@@ -216,6 +222,6 @@ test('a browser that died while the tunnel is down comes back with the tunnel, n
 test('the server has another address, and its name leads there', (t) => {
   server.move()
   const run = watched('muse')
-  assertRepaired(run, /egress down: handshake \d+ s ago, endpoint moved/)
+  assertRepaired(run, rx`${says('egress-endpoint-moved', { age: /\d+/ })}`)
   t.diagnostic(`seen and restored in one run of ${run.seconds.toFixed(2)} s`)
 })

@@ -14,6 +14,9 @@ import {
   verdict,
 } from '../kit/lab/relay.ts'
 import { logBytes, ok, sh, until, withDropIns } from '../kit/lab.ts'
+import { rx, says } from '../kit/says.ts'
+
+const endpoint = /10\.201\.35\.2:\d+/
 
 const socket = 'cdp-relay@muse.socket'
 let browsers: ReturnType<typeof identities>
@@ -39,8 +42,8 @@ function repaired(cause: RegExp): string {
   const run = sweep()
   assert.equal(run.exit, 0, run.log)
   assert.match(run.log, cause)
-  assert.match(run.log, /INFO \[muse\] relay restart OK after /)
-  assert.match(run.journal, /relay restart OK after /)
+  assert.match(run.log, rx`INFO \[muse\] ${says('relay-restart-ok')} \{relay-restart-ok\}`)
+  assert.match(run.journal, /\{relay-restart-ok\}/)
   assert.ok(answers('muse'))
   assert.deepEqual([verdict('muse')?.state, verdict('pip')?.state], ['healthy', 'healthy'])
   assert.deepEqual(actions('pip'), [])
@@ -54,7 +57,7 @@ test('a healthy fleet: a receipt each, nothing written', () => {
 test('socket stopped', () => {
   relayDown('muse')
   assert.equal(answers('muse'), false)
-  repaired(/WARN \[muse\] cdp-relay@muse\.socket is inactive; restarting the relay/)
+  repaired(rx`WARN \[muse\] ${says('relay-down', { socket, state: 'inactive' })}; restarting the relay`)
 })
 
 test('relay process frozen: it connects and never answers', async () => {
@@ -63,7 +66,7 @@ test('relay process frozen: it connects and never answers', async () => {
     /MainPID=(\d+)/.exec(ok(['systemctl', 'show', '-p', 'MainPID', 'cdp-relay@muse.service']))?.[1] ?? ''
   ok(['kill', '-STOP', pid])
   assert.equal(answers('muse', 0.5), false)
-  repaired(/relay on 10\.201\.35\.2:\d+ does not answer for a browser that does/)
+  repaired(rx`${says('relay-silent', { endpoint })}`)
 })
 
 for (const stubborn of [false, true]) {
@@ -71,7 +74,9 @@ for (const stubborn of [false, true]) {
     const { peer, port } = addresses('muse')
     relayDown('muse')
     const squatter = await squat('warp-muse', peer, port, stubborn)
-    const log = repaired(/not our relay on 10\.201\.35\.2:\d+ in warp-muse held by node -e \(pid \d+/)
+    const log = repaired(
+      rx`${says('foreign-listener', { where: /10\.201\.35\.2:\d+ in warp-muse held by node -e \(pid \d+.*/ })}`,
+    )
     assert.match(
       log,
       stubborn ? /removed node -e \(pid \d+\) .*\(SIGKILL\)/ : /removed node -e \(pid \d+\) .*\(SIGTERM\)/,
@@ -87,7 +92,9 @@ test("this relay's port served on another node's address: removed there, restart
   relayDown('muse')
   const squatter = await squat('warp-pip', addresses('pip').peer, port)
   const before = invocation('cdp-relay@pip.socket')
-  const log = repaired(/relay on 10\.201\.87\.2:\d+ in warp-pip held by node -e .* instead of 10\.201\.35\.2/)
+  const log = repaired(
+    rx`${says('relay-wrong-address', { where: /10\.201\.87\.2:\d+ in warp-pip held by node -e .*/, endpoint })}`,
+  )
   assert.ok(log.includes(`pid ${squatter.pid}`))
   assert.equal(invocation('cdp-relay@pip.socket'), before)
 })
@@ -96,7 +103,7 @@ test('a program beside it, on another port or on loopback, is left alone', async
   const { peer, port } = addresses('muse')
   const beside = [await squat('warp-muse', peer, port + 1), await squat('warp-pip', '127.0.0.1', port)]
   relayDown('muse')
-  repaired(/is inactive/)
+  repaired(/\{relay-down\}/)
   for (const child of beside) {
     assert.equal(child.exitCode, null)
     child.kill('SIGKILL')
@@ -113,7 +120,7 @@ test('the socket is bound in a namespace that is gone', async () => {
   } finally {
     ok(['ip', 'netns', 'del', 'gone'])
   }
-  repaired(/cdp-relay@muse\.socket listens in a namespace that is gone/)
+  repaired(rx`${says('relay-stale-namespace', { socket })}`)
 })
 
 test('the socket failed at its limit: reset, restarted, and paged', async () => {
@@ -131,7 +138,7 @@ test('the socket failed at its limit: reset, restarted, and paged', async () => 
       return sh(['systemctl', 'is-failed', '--quiet', socket]).code === 0
     })
   })
-  const log = repaired(/cdp-relay@muse\.socket failed at its limit \([a-z-]+-limit-hit\)/)
+  const log = repaired(rx`${says('relay-start-limit', { socket, limit: /[a-z-]+-limit-hit/ })}`)
   assert.match(log, /PAGE \[muse\] relay-fault: .*limit/)
 })
 
@@ -148,7 +155,7 @@ test('browser frozen behind a working relay: said so, nothing restarted, and it 
   assert.equal(run.exit, 1)
   assert.match(
     run.log,
-    /WARN \[muse\] browser down behind a working relay(?: \{[a-z-]+\})*; next: chromebox-watchdog --why muse/,
+    rx`WARN \[muse\] ${says('browser-down')} \{[a-z-]+\}; next: chromebox-watchdog --why muse`,
   )
   assert.doesNotMatch(run.log, /PAGE/)
   assert.deepEqual(
@@ -182,8 +189,8 @@ test('a node that another run holds, a refused row and a paused node cost the ot
   try {
     const first = sweep()
     assert.equal(first.exit, 2, first.log)
-    assert.match(first.log, /WARN \[bent\] row refused, node not supervised: registry line \d+ \(bent\)/)
-    assert.match(first.log, /\[muse\] relay restart OK/)
+    assert.match(first.log, rx`WARN \[bent\] ${says('row-refused', { line: /\d+/ })} \{row-refused\}`)
+    assert.match(first.log, rx`\[muse\] ${says('relay-restart-ok')}`)
     assert.doesNotMatch(first.log, /\[pip\]/)
     assert.deepEqual(
       [verdict('pip')?.state, actions('pip'), verdict('bent')?.code],
@@ -207,7 +214,7 @@ test('a node that another run holds, a refused row and a paused node cost the ot
   assert.equal(held.code, 0, held.all)
   assert.match(ok(['systemctl', 'show', '-p', 'ExecMainStatus', 'cdp-relay-watchdog.service']), /=75/)
   assert.deepEqual([verdict('pip')?.code, verdict('muse')?.code], ['locked', 'ok'])
-  assert.match(sweep().log, /\[pip\] relay restart OK/)
+  assert.match(sweep().log, rx`\[pip\] ${says('relay-restart-ok')}`)
 })
 
 test('a relay that cannot be brought back: FAILED, paged, and not restarted at every run', async () => {
@@ -219,19 +226,13 @@ test('a relay that cannot be brought back: FAILED, paged, and not restarted at e
       relayDown('muse')
       const run = sweep()
       assert.equal(run.exit, 1)
-      assert.match(
-        run.log,
-        /FAIL \[muse\] relay restart FAILED — needs operator attention: .*; next: journalctl /,
-      )
-      assert.match(run.journal, /PAGE \[muse\] relay-fault: relay restart FAILED/)
+      assert.match(run.log, rx`FAIL \[muse\] ${says('relay-restart-failed')}.*; next: journalctl `)
+      assert.match(run.journal, rx`PAGE \[muse\] relay-fault: ${says('relay-restart-failed')}`)
       assert.ok(answers('pip'))
       const before = invocation(socket)
       const held = sweep()
       assert.equal(held.exit, 1)
-      assert.match(
-        held.log,
-        /FAILED — needs operator attention.*1 restart did not last, next attempt in \d+s/,
-      )
+      assert.match(held.log, rx`${says('relay-backoff', { restarts: '1 restart' })}`)
       assert.equal(invocation(socket), before)
     })
   } finally {

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
+import { text } from '../../lib/report/codes.ts'
 import { inPage } from '../kit/lab/browser.ts'
 import { FAST, tunnelNode } from '../kit/lab/egress.ts'
 import { inShell } from '../kit/lab/shells.ts'
@@ -139,7 +140,11 @@ test('a namespace that lost its name is missing, though its browser answers', ()
   for (const shell of ['root', 'user', 'no-bus'] as const) {
     const r = sh(inShell(shell, ['box', 'fleet', 'status', SITE, '--json']), { deadlineMs: 20_000 })
     const [n] = JSON.parse(r.stdout).nodes
-    assert.deepEqual([n.text, n.reason], ['DEGRADED netns', `netns warp-${SITE} missing`], r.stdout)
+    assert.deepEqual(
+      [n.text, n.reason],
+      ['DEGRADED netns', text('netns-missing', { netns: `warp-${SITE}` })],
+      r.stdout,
+    )
   }
 })
 

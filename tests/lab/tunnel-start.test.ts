@@ -90,7 +90,7 @@ function assertNothingLeft(): void {
 test('a repair goes without Node, and takes the keys away again', () => {
   ok(['ip', '-n', NETNS, 'link', 'del', wg])
   const run = withoutNode(() => watched('muse'))
-  assert.match(run.said, /tunnel restart OK/)
+  assert.match(run.said, /\{tunnel-restart-ok\}/)
   assert.equal(run.restarted, true)
   assert.ok(!existsSync(PLAN))
   assertCarries()

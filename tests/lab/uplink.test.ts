@@ -3,6 +3,7 @@ import { before, beforeEach, test } from 'node:test'
 import { FAST, guardBrowser, invocation, recoveryTold, tunnelNode } from '../kit/lab/egress.ts'
 import { SITE, stubBrowsers, type WgServer, wgServer } from '../kit/lab/wg-server.ts'
 import { cursor, entries, ok, receipt, sh, until, writeConfig } from '../kit/lab.ts'
+import { rx, says, textOf } from '../kit/says.ts'
 
 // Six nodes with a tunnel each. The browsers are stand-ins: no page matters here.
 const NODES = ['n1', 'n2', 'n3', 'n4', 'n5', 'n6']
@@ -84,9 +85,10 @@ test('three of six lose egress at once: one page for the fleet, no tunnel is res
   assert.equal(first.pages.length, 1, first.pages.join('\n'))
   assert.match(
     first.pages[0] ?? '',
-    /PAGE \[fleet\] uplink-fault: uplink down: egress fails on 3 of 6 active nodes/,
+    rx`PAGE \[fleet\] uplink-fault: ${says('uplink-down')}: egress fails on 3 of 6 active nodes`,
   )
-  for (const node of NODES) assert.equal(first.reasons[node], lost.includes(node) ? 'uplink down' : '')
+  for (const node of NODES)
+    assert.equal(first.reasons[node], lost.includes(node) ? textOf('uplink-down') : '')
   t.diagnostic(`six runs side by side took ${first.seconds.toFixed(1)} s`)
   const second = await round()
   assert.deepEqual(second.restarted, [])
@@ -94,7 +96,7 @@ test('three of six lose egress at once: one page for the fleet, no tunnel is res
   for (const node of lost) server.mendNode(node)
   await untilWell()
   const told = await recoveryTold(CONFIG, async () => (await round()).pages[0])
-  assert.match(told, /PAGE \[fleet\] uplink-fault recovered/)
+  assert.match(told, /PAGE \[fleet\] uplink-fault .*\{uplink-recovered\}/)
 })
 
 test('two of six: two tunnels are restarted, each paged as its own', async () => {
@@ -105,7 +107,7 @@ test('two of six: two tunnels are restarted, each paged as its own', async () =>
   for (const [i, node] of ['n2', 'n4'].entries()) {
     assert.match(
       all.pages.toSorted()[i] ?? '',
-      new RegExp(`PAGE \\[${node}\\] tunnel-fault: egress down: no handshake ever`),
+      rx`PAGE \[${node}\] tunnel-fault: ${says('egress-no-handshake', { moved: '' })}`,
     )
   }
 })
@@ -114,11 +116,11 @@ test('the uplink itself is cut: all six, one page, no restart', async () => {
   server.cutUplink()
   const all = await round()
   assert.deepEqual(all.restarted, [])
-  const faults = all.pages.filter((page) => !/recovered/.test(page))
+  const faults = all.pages.filter((page) => !/-recovered\}/.test(page))
   assert.equal(faults.length, 1, faults.join('\n'))
   assert.match(
     faults[0] ?? '',
-    /uplink down: egress fails on 6 of 6 active nodes .*the host's own probe: fail/,
+    rx`${says('uplink-down')}: egress fails on 6 of 6 active nodes .*the host's own probe: fail`,
   )
   server.mendUplink()
   await untilWell()
