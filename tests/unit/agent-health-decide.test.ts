@@ -18,6 +18,7 @@ import { lookLines, openText } from '../../lib/supervisors/agent-health/lines.ts
 import { parseMemory } from '../../lib/supervisors/agent-health/store.ts'
 import type { Now } from '../../lib/types.ts'
 import { saying } from '../kit/says.ts'
+import { patience } from '../kit/unit.ts'
 
 const HTTP_500 = text('api-http', { status: 500 })
 
@@ -202,7 +203,9 @@ describe('agent-health: findings', () => {
     })
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const run = (path: string) =>
-      new Function('location', `return ${fetchExpression(path, 5000)}`)({ origin }) as Promise<unknown>
+      new Function('location', `return ${fetchExpression(path, patience(30_000))}`)({
+        origin,
+      }) as Promise<unknown>
     const there = parsePageAnswer(await run('/api'))
     assert.ok(there)
     const f = judgeAnswer(there)

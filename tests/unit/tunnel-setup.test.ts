@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import { type Paths, paths } from '../../lib/paths.ts'
 import { readTunnelConf } from '../../lib/tunnel/conf-file.ts'
 import { tunnelDown, tunnelUp } from '../../lib/tunnel/setup.ts'
@@ -130,48 +130,54 @@ function reaches(address: string): boolean {
   return /Couldn't connect|refused/i.test(asked.stderr) && !/timed out|unreachable/i.test(asked.stderr)
 }
 
-test('up: a tunnel that carries both families, its only way out', {
-  skip,
-  timeout: patience(60_000),
-}, async () => {
-  write(conf())
-  const made = await tunnelUp(p, node)
-  assert.deepEqual(made.ignored, [])
-  assert.ok(!existsSync(`/sys/class/net/${node.wg}`), 'moved out of the host namespace')
-  const routes =
-    sh(['ip', '-n', node.netns, 'route', 'show']) + sh(['ip', '-n', node.netns, '-6', 'route', 'show'])
-  assert.match(routes, new RegExp(`^default dev ${node.wg}`, 'm'))
-  assert.equal(routes.match(/^default/gm)?.length, 2)
-  assert.match(sh(['ip', '-n', node.netns, 'link', 'show', 'dev', node.wg]), /mtu 1380/)
-  const own = sh(['ip', '-n', node.netns, '-6', 'address', 'show', 'dev', node.wg, 'scope', 'link'])
-  assert.equal(own, '', 'no address of its own making, which would solicit routers through the tunnel')
-  assert.match(
-    readFileSync(join(p.netnsEtc, node.netns, 'resolv.conf'), 'utf8'),
-    /^nameserver 10\.201\.250\.5$/m,
-  )
-  assert.ok(reaches('10.201.250.5'))
-  assert.ok(reaches('[fd00:201::5]'))
-  const dump = parseWgDump(sh(['ip', 'netns', 'exec', node.netns, 'wg', 'show', node.wg, 'dump']))
-  assert.ok((dump.peers[0]?.latestHandshakeMs ?? 0) > 0)
-  assert.ok(!JSON.stringify(dump).includes(secret.node), 'the private key is dropped at parsing')
-})
+describe('up', { skip }, () => {
+  let made: Awaited<ReturnType<typeof tunnelUp>> | undefined
+  before(async () => {
+    write(conf())
+    made = await tunnelUp(p, node)
+  })
 
-test('no key stands in any command line', { skip }, () => {
-  for (const pid of processes(node.wg).split('\n')) {
-    assert.ok(!readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(secret.node))
-    assert.ok(!readFileSync(`/proc/${pid}/environ`, 'utf8').includes(secret.node))
-  }
-})
+  test('up: a tunnel that carries both families, its only way out', {
+    skip,
+    timeout: patience(60_000),
+  }, async () => {
+    assert.deepEqual(made?.ignored, [])
+    assert.ok(!existsSync(`/sys/class/net/${node.wg}`), 'moved out of the host namespace')
+    const routes =
+      sh(['ip', '-n', node.netns, 'route', 'show']) + sh(['ip', '-n', node.netns, '-6', 'route', 'show'])
+    assert.match(routes, new RegExp(`^default dev ${node.wg}`, 'm'))
+    assert.equal(routes.match(/^default/gm)?.length, 2)
+    assert.match(sh(['ip', '-n', node.netns, 'link', 'show', 'dev', node.wg]), /mtu 1380/)
+    const own = sh(['ip', '-n', node.netns, '-6', 'address', 'show', 'dev', node.wg, 'scope', 'link'])
+    assert.equal(own, '', 'no address of its own making, which would solicit routers through the tunnel')
+    assert.match(
+      readFileSync(join(p.netnsEtc, node.netns, 'resolv.conf'), 'utf8'),
+      /^nameserver 10\.201\.250\.5$/m,
+    )
+    assert.ok(reaches('10.201.250.5'))
+    assert.ok(reaches('[fd00:201::5]'))
+    const dump = parseWgDump(sh(['ip', 'netns', 'exec', node.netns, 'wg', 'show', node.wg, 'dump']))
+    assert.ok((dump.peers[0]?.latestHandshakeMs ?? 0) > 0)
+    assert.ok(!JSON.stringify(dump).includes(secret.node), 'the private key is dropped at parsing')
+  })
 
-test('up again replaces what is there and carries traffic at once', {
-  skip,
-  timeout: patience(60_000),
-}, async () => {
-  const old = processes(node.wg)
-  await tunnelUp(p, node)
-  assert.notEqual(processes(node.wg), old)
-  assert.equal(processes(node.wg).split('\n').length, 1, 'one wireguard-go')
-  assert.ok(reaches('10.201.250.5'))
+  test('no key stands in any command line', { skip }, () => {
+    for (const pid of processes(node.wg).split('\n')) {
+      assert.ok(!readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(secret.node))
+      assert.ok(!readFileSync(`/proc/${pid}/environ`, 'utf8').includes(secret.node))
+    }
+  })
+
+  test('up again replaces what is there and carries traffic at once', {
+    skip,
+    timeout: patience(60_000),
+  }, async () => {
+    const old = processes(node.wg)
+    await tunnelUp(p, node)
+    assert.notEqual(processes(node.wg), old)
+    assert.equal(processes(node.wg).split('\n').length, 1, 'one wireguard-go')
+    assert.ok(reaches('10.201.250.5'))
+  })
 })
 
 test('an endpoint that does not resolve: a clear error, nothing left behind', {
