@@ -1,5 +1,5 @@
 import { elapsedMs } from './base/damping.ts'
-import { now } from './clock.ts'
+import { now, parseNow } from './clock.ts'
 import { intentPath, type Paths } from './paths.ts'
 import { readState } from './state.ts'
 import { clean } from './text.ts'
@@ -70,14 +70,6 @@ export function parseIntent(v: unknown, node: string): Intent {
     untilWallMs: i.untilWallMs,
     ...(i.ended !== undefined && { ended: parseNow(i.ended, 'ended') }),
   }
-}
-
-function parseNow(v: unknown, what: string): Now {
-  const n = v as Now | undefined
-  if (!isTime(n?.wallMs) || !isTime(n.bootMs) || typeof n.bootId !== 'string') {
-    throw new Error(`${what} is no time`)
-  }
-  return { wallMs: n.wallMs, bootMs: n.bootMs, bootId: n.bootId }
 }
 
 function isTime(v: unknown): v is number {

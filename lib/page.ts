@@ -1,5 +1,5 @@
 import { elapsedMs, notAhead } from './base/damping.ts'
-import { wallIso } from './clock.ts'
+import { parseNow, wallIso } from './clock.ts'
 import type { Config } from './config.ts'
 import { besideLock } from './lock.ts'
 import type { Log } from './log.ts'
@@ -180,13 +180,13 @@ function parseMemory(v: unknown): PageMemory {
   const open = (v as { open?: Record<string, unknown> }).open
   if (open === undefined) return {}
   const { since, lastPaged, reason, wellSince } = open
-  if (!isNow(since) || typeof reason !== 'string') throw new Error('not a page record')
-  if (lastPaged !== undefined && !isNow(lastPaged)) throw new Error('lastPaged is no time')
-  if (wellSince !== undefined && !isNow(wellSince)) throw new Error('wellSince is no time')
-  return { open: { since, reason, ...(lastPaged && { lastPaged }), ...(wellSince && { wellSince }) } }
-}
-
-function isNow(v: unknown): v is Now {
-  const n = v as Now | undefined
-  return typeof n?.wallMs === 'number' && typeof n.bootMs === 'number' && typeof n.bootId === 'string'
+  if (typeof reason !== 'string') throw new Error('not a page record')
+  return {
+    open: {
+      since: parseNow(since, 'since'),
+      reason,
+      ...(lastPaged !== undefined && { lastPaged: parseNow(lastPaged, 'lastPaged') }),
+      ...(wellSince !== undefined && { wellSince: parseNow(wellSince, 'wellSince') }),
+    },
+  }
 }

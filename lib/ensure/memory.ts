@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { elapsedMs } from '../base/damping.ts'
-import { now } from '../clock.ts'
+import { now, parseNow } from '../clock.ts'
 import type { Paths } from '../paths.ts'
 import { readState, writeState } from '../state.ts'
 import type { Now } from '../types.ts'
@@ -15,11 +15,9 @@ const file = (p: Paths) => join(p.state, 'ensure', 'resets.json')
 function parse(value: unknown): Memory {
   const resets = (value as { resets?: unknown }).resets
   if (resets === null || typeof resets !== 'object') throw new Error('no resets')
-  for (const at of Object.values(resets as object)) {
-    const good = ['wallMs', 'bootMs'].every((k) => Number.isFinite(at?.[k])) && typeof at.bootId === 'string'
-    if (!good) throw new Error('a reset without its time')
+  return {
+    resets: Object.fromEntries(Object.entries(resets as object).map(([u, at]) => [u, parseNow(at, u)])),
   }
-  return { resets: resets as Memory['resets'] }
 }
 
 function read(p: Paths): Memory {

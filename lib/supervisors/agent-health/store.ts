@@ -1,3 +1,4 @@
+import { parseNow } from '../../clock.ts'
 import { type Paths, statePath } from '../../paths.ts'
 import { readState, type StateRead, writeState } from '../../state.ts'
 import type { Now } from '../../types.ts'
@@ -35,9 +36,9 @@ export function parseMemory(v: unknown): CircuitMemory {
   if (!Array.isArray(m.reviews) || !m.reviews.every(isReview)) throw new Error('reviews are none')
   return {
     strikes: m.strikes,
-    lastStrike: stamp(m.lastStrike),
+    lastStrike: stamp(m.lastStrike, 'lastStrike'),
     futile: m.futile,
-    openedAt: stamp(m.openedAt),
+    openedAt: stamp(m.openedAt, 'openedAt'),
     pending: m.pending as CircuitMemory['pending'],
     changedWallMs: m.changedWallMs,
     trips: m.trips as number[],
@@ -54,10 +55,4 @@ function isReview(v: unknown): v is Review {
   return REVIEWS.includes(String(r?.kind)) && Number.isFinite(r?.wallMs)
 }
 
-function stamp(v: unknown): Now | null {
-  if (v === null) return null
-  const n = v as Now | undefined
-  const good = Number.isFinite(n?.wallMs) && Number.isFinite(n?.bootMs) && typeof n?.bootId === 'string'
-  if (!good || n === undefined) throw new Error('a time is none')
-  return { wallMs: n.wallMs, bootMs: n.bootMs, bootId: n.bootId }
-}
+const stamp = (v: unknown, what: string): Now | null => (v === null ? null : parseNow(v, what))
