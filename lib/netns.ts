@@ -2,8 +2,9 @@ import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from './exec.ts'
 import type { Paths } from './paths.ts'
+import { text } from './report/codes.ts'
 import { clean } from './text.ts'
-import type { Look } from './types.ts'
+import type { LayerMark, Look } from './types.ts'
 
 export interface NetnsLook {
   readonly exists: boolean
@@ -41,6 +42,15 @@ export function lookNetns(p: Pick<Paths, 'netnsDir'>, netns: string): Look<Netns
     }
     return { seen: false, why: `cannot look at ${path}: ${code}` }
   }
+}
+
+/** What a look at a named namespace means: the one judgement of all who look. Pure. */
+export function judgeNetns(netns: string, look: Look<NetnsLook>): LayerMark {
+  if (!look.seen) return { layer: 'netns', state: 'unknown', code: 'netns-unseen', note: look.why }
+  if (look.value.isNamespace) return { layer: 'netns', state: 'ok' }
+  const what = look.value.exists ? ' (a file of that name is there, and it is no namespace)' : ''
+  const note = `${text('netns-missing', { netns })}${what}`
+  return { layer: 'netns', state: 'fail', code: 'netns-missing', note }
 }
 
 /** The argument vector that runs `argv` inside a named namespace, with that namespace's resolv.conf. */

@@ -2,7 +2,7 @@ import { run } from '../exec.ts'
 import { ENDED_PROPS, parseTimer, show, TIMER_PROPS, type UnitShow } from '../systemd.ts'
 import { clean } from '../text.ts'
 import type { Look, Now, Supervisor } from '../types.ts'
-import { SUPERVISORS } from './statements.ts'
+import { SUPERVISORS } from './owners.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 
