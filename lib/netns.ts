@@ -2,9 +2,9 @@ import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from './exec.ts'
 import type { Paths } from './paths.ts'
-import { text } from './report/codes.ts'
+import { HEALTHY, verdict } from './report/verdict.ts'
 import { clean } from './text.ts'
-import type { LayerMark, Look } from './types.ts'
+import type { Look, Verdict } from './types.ts'
 
 export interface NetnsLook {
   readonly exists: boolean
@@ -44,13 +44,12 @@ export function lookNetns(p: Pick<Paths, 'netnsDir'>, netns: string): Look<Netns
   }
 }
 
-/** What a look at a named namespace means: the one judgement of all who look. Pure. */
-export function judgeNetns(netns: string, look: Look<NetnsLook>): LayerMark {
-  if (!look.seen) return { layer: 'netns', state: 'unknown', code: 'netns-unseen', note: look.why }
-  if (look.value.isNamespace) return { layer: 'netns', state: 'ok' }
-  const what = look.value.exists ? ' (a file of that name is there, and it is no namespace)' : ''
-  const note = `${text('netns-missing', { netns })}${what}`
-  return { layer: 'netns', state: 'fail', code: 'netns-missing', note }
+/** What a look at a named namespace means: one judgement for everybody who looks. Pure. */
+export function judgeNetns(netns: string, look: Look<Pick<NetnsLook, 'exists' | 'isNamespace'>>): Verdict {
+  if (!look.seen) return verdict('netns-unseen', [], { why: look.why })
+  if (look.value.isNamespace) return HEALTHY
+  const evidence = look.value.exists ? [`/run/netns/${netns} is there and is no namespace`] : []
+  return verdict('netns-missing', evidence, { netns })
 }
 
 /** The argument vector that runs `argv` inside a named namespace, with that namespace's resolv.conf. */

@@ -1,7 +1,7 @@
 import { judgeBrowser } from '../browser/judge.ts'
 import type { BrowserLook } from '../browser/types.ts'
 import { judgeNetns } from '../netns.ts'
-import type { Layer } from '../types.ts'
+import type { Layer, Verdict } from '../types.ts'
 import type { CdpAnswer, FactState, LiveFacts } from './types.ts'
 
 export interface LiveMark {
@@ -17,6 +17,9 @@ const mark = (layer: Layer, state: FactState, note = '', code?: string): LiveMar
   note,
   ...(code === undefined ? {} : { code }),
 })
+
+const reasonOf = ({ reason, evidence }: Verdict): string =>
+  evidence.length === 0 ? reason : `${reason} (${evidence.join('; ')})`
 
 /** Without the host's end of the veth an answer cannot have come from this node. */
 function answerOf(live: LiveFacts): CdpAnswer | undefined {
@@ -47,9 +50,9 @@ export function unanswered(live: LiveFacts): string | undefined {
 
 function netnsMark(live: LiveFacts): LiveMark | undefined {
   const { gateway, cdp } = live
-  const { state, note = '', code } = judgeNetns(live.netns.name, live.netns.look)
+  const named = judgeNetns(live.netns.name, live.netns.look)
   // What runs in a namespace that lost its name may go on answering; nobody can enter it to watch or repair it.
-  if (state === 'fail') return mark('netns', 'fail', note, code)
+  if (named.state === 'unhealthy') return mark('netns', 'fail', reasonOf(named), named.code)
   if (!gateway.seen) return undefined
   if (!gateway.value) return mark('netns', 'fail', 'the veth has no address on the host', 'veth-no-address')
   if (cdp.seen && cdp.value.kind === 'unreachable')
@@ -75,8 +78,7 @@ function browserMarks(live: LiveFacts, answer: CdpAnswer | undefined): LiveMark[
     if (layer === 'process' && state === 'ok' && !live.process.seen)
       return [mark(layer, 'ok', 'answers over CDP')]
     if (state === 'ok') return [mark(layer, 'ok', layer === 'page' ? '' : note)]
-    const facts = verdict.evidence.length === 0 ? '' : ` (${verdict.evidence.join('; ')})`
-    return [mark(layer, state, `${verdict.reason}${facts}`, code ?? verdict.code)]
+    return [mark(layer, state, reasonOf(verdict), code ?? verdict.code)]
   })
 }
 

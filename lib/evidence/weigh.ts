@@ -43,7 +43,7 @@ export function counts(words: readonly Word[], owner: Statement['supervisor']): 
       w === words.findLast((x) => x.by.supervisor === w.by.supervisor && decides(x)),
   )
   const fault = others.findLast(
-    (w) => w.mark.state === 'fail' && (last === undefined || w.by.atBootMs > last.by.atBootMs),
+    (w) => w.mark.state === 'fail' && (last === undefined || w.by.atBootMs >= last.by.atBootMs),
   )
   if (fault !== undefined || (said !== undefined && decides(said))) return fault ?? said
   return others.at(-1) ?? said ?? own.at(-1) ?? words.at(-1)

@@ -123,7 +123,7 @@ const rows: readonly Row[] = [
       close: close({ inner: seen({ browser: 'refused', detail: 'refused' }) }),
     }),
     state: 'unhealthy',
-    code: 'browser-refused',
+    code: 'browser-down',
     reason: /^browser down behind a working relay$/,
     actions: [],
     level: 'WARN',
