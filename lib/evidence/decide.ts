@@ -93,6 +93,8 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
     return { word: 'UNKNOWN', on: missing, reason: notSeen(facts, missing) }
   }
   if (answers) return { word: 'ACTIVE', on: at('cdp'), reason: '' }
+  if (newest(heard, OWNER.process) === undefined)
+    return { word: 'UNKNOWN', reason: `no recent run of ${OWNER.process} is known` }
   const timer = facts.units.seen ? facts.units.value.timers[OWNER.process] : undefined
   if (timer !== undefined && timer.state !== 'armed')
     return { word: 'UNKNOWN', reason: `nothing watches it: timer ${timer.state} (${timer.why})` }

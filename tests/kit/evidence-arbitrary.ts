@@ -135,8 +135,7 @@ const lines: fc.Arbitrary<LogLine> = fc
   })
   .map(({ told, ...line }) => ({ ...line, ...told }))
 
-/** Any evidence whatever: forged, stale, contradictory or missing. */
-export const evidence = fc.record({
+const anyEvidence = fc.record({
   units: look(units),
   receipts: per((s) => look(anyReceipt(s))),
   journal: look(
@@ -149,6 +148,21 @@ export const evidence = fc.record({
   held: look(fc.boolean()),
   tunnel: fc.oneof(look(tunnel('live')), fc.constant(not('EACCES'))),
 })
+
+/** Any evidence whatever: forged, stale, contradictory or missing; now and then what healthy runs leave. */
+export const evidence = fc.oneof(
+  { weight: 4, arbitrary: anyEvidence },
+  {
+    weight: 1,
+    arbitrary: anyEvidence.map((e) => ({
+      ...e,
+      receipts: Object.fromEntries(SUPERVISORS.map((s) => [s, saw(receipt(s))])) as Record<
+        Supervisor,
+        Look<Receipt | undefined>
+      >,
+    })),
+  },
+)
 
 export type Evidence = Pick<NodeFacts, 'units' | 'receipts' | 'logs' | 'held' | 'tunnel'> & {
   journal: NonNullable<NodeFacts['journal']>
