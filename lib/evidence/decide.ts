@@ -46,7 +46,7 @@ function isWell(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
 
 /** Why a layer is not known to be well, and who looks next. */
 function notSeen(facts: NodeFacts, k: LayerKnowledge): string {
-  const who = k.layer === 'registry' ? OWNER.process : OWNER[k.layer]
+  const who = k.next ?? (k.layer === 'registry' ? OWNER.process : OWNER[k.layer])
   const units = facts.units.seen ? facts.units.value : undefined
   const timer = units?.timers[who]
   const next =

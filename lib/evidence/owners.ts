@@ -34,7 +34,7 @@ export const MAX_PERIODS = 3
 /** The layers a healthy run of each supervisor has vouched for. */
 export const VOUCHED: Readonly<Record<Supervisor, readonly Layer[]>> = {
   'chromebox-watchdog': ['netns', 'egress', 'process', 'cdp', 'page'],
-  'cdp-relay-watchdog': ['netns', 'cdp', 'relay'],
+  'cdp-relay-watchdog': ['netns', 'relay'],
   'agent-health': ['cdp', 'relay', 'api'],
 }
 

@@ -61,6 +61,8 @@ function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
     const state = factState(m.state)
     if (state === undefined) continue
     if (OF_THE_BROWSER.has(m.layer) && browserSince !== undefined && r.at.bootMs < browserSince) continue
+    // It asks for the version alone: whether the list of targets comes as well is the watchdog's to say.
+    if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
     // A run that was cut short before it could tell vouches for nothing; a pause is told over what was seen.
     const vague = r.verdict.state === 'unknown' && r.verdict.layer === undefined
     if (vague && r.verdict.code !== 'paused' && state === 'ok') continue

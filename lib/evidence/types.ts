@@ -166,6 +166,8 @@ export interface LayerKnowledge {
   readonly note: string
   /** The finding's code, where it fails or could not be looked at and that is known. */
   readonly code?: string
+  /** Who looks at what is not known of it, where that is not the layer's owner. */
+  readonly next?: Supervisor
 }
 
 /** Something that could not be looked at, or does not count. */

@@ -53,16 +53,29 @@ export function counts(words: readonly Word[], owner: Statement['supervisor']): 
 const ofNamespace = ({ by, mark }: Word): boolean =>
   by.supervisor === OWNER.netns || mark.code === 'netns-missing' || mark.code === 'netns-unseen'
 
-/** Two looks at two halves: one that is well does not refute the other that fails. */
-function netnsWord(words: readonly Word[]): Word | undefined {
+/** Two looks at two halves: one that is well refutes no fault of the other, and is not the whole. */
+function netnsKnown(words: readonly Word[], now: number): LayerKnowledge | undefined {
   const namespace = counts(words.filter(ofNamespace), OWNER.netns)
   const veth = counts(
     words.filter((w) => !ofNamespace(w)),
     OWNER.relay,
   )
   const halves = [namespace, veth].filter((w) => w !== undefined)
-  return halves.find((w) => w.mark.state === 'fail') ?? halves.find(decides) ?? halves[0]
+  const fault = halves.find((w) => w.mark.state === 'fail') ?? halves.find((w) => !decides(w))
+  if (fault !== undefined) return knownBy('netns', fault, now)
+  if (namespace === undefined && veth === undefined) return undefined
+  if (veth === undefined) return { ...nothing('netns', 'the veth was not seen'), next: OWNER.relay }
+  if (namespace === undefined) return nothing('netns', 'only its veth was seen')
+  // As old as the older of the two.
+  return knownBy('netns', veth.by.atBootMs < namespace.by.atBootMs ? veth : namespace, now)
 }
+
+const knownBy = (layer: Layer, { by, mark }: Word, now: number): LayerKnowledge => ({
+  layer,
+  ...mark,
+  source: by.source,
+  ageMs: Math.max(0, now - by.atBootMs),
+})
 
 /** Per layer what counts of all that was said. */
 function remembered(facts: NodeFacts, heard: Heard): Known {
@@ -72,10 +85,11 @@ function remembered(facts: NodeFacts, heard: Heard): Known {
       const mark = by.marks.get(layer)
       return mark === undefined ? [] : [{ by, mark }]
     })
-    const word = layer === 'netns' ? netnsWord(words) : counts(words, OWNER[layer])
-    if (word === undefined) continue
-    const ageMs = Math.max(0, facts.now.bootMs - word.by.atBootMs)
-    know.set(layer, { layer, ...word.mark, source: word.by.source, ageMs })
+    const now = facts.now.bootMs
+    const word = layer === 'netns' ? undefined : counts(words, OWNER[layer])
+    const own = layer === 'netns' ? netnsKnown(words, now) : undefined
+    const known = word === undefined ? own : knownBy(layer, word, now)
+    if (known !== undefined) know.set(layer, known)
   }
   // A run that found a fault and did not say where takes back what was seen well before it.
   for (const s of heard.statements) {
@@ -90,6 +104,12 @@ function remembered(facts: NodeFacts, heard: Heard): Known {
   return know
 }
 
+/** A fault that is known keeps its code when systemd says the same. */
+const fault = (old: LayerKnowledge | undefined): Pick<LayerKnowledge, 'state' | 'code'> => ({
+  state: 'fail',
+  ...(old?.state === 'fail' && old.code !== undefined ? { code: old.code } : {}),
+})
+
 /** What systemd says of the units as they are now. */
 function addUnits(know: Known, facts: NodeFacts): void {
   if (!facts.units.seen) return
@@ -100,7 +120,13 @@ function addUnits(know: Known, facts: NodeFacts): void {
     ['relay', u.relay],
   ] as const)
     if (!unit.active && !unit.changing)
-      know.set(layer, { layer, state: 'fail', source: 'unit', ageMs: 0, note: `unit ${unit.text}` })
+      know.set(layer, {
+        ...fault(know.get(layer)),
+        layer,
+        source: 'unit',
+        ageMs: 0,
+        note: `unit ${unit.text}`,
+      })
     // A socket that listens and a namespace that was made are no look at what answers there.
     else if (layer === 'process' && unit.active && know.get(layer)?.state !== 'fail')
       know.set(layer, { layer, state: 'ok', source: 'unit', ageMs: 0, note: '' })
@@ -134,6 +160,9 @@ function refutes(facts: NodeFacts, fault: LayerKnowledge): boolean {
   if (fault.code === 'netns-missing') return netns.look.seen
   // The host's end of the veth is half of the layer: without an answer it says nothing of the other end.
   if (fault.layer === 'netns') return fault.source === 'unit' || found !== undefined
+  // An answer is somebody's, and whose is seen at the process. A browser started since has voided the watchdog's word
+  // already; one that runs outside its unit is not what systemd looks at.
+  if (fault.layer === 'process') return facts.live.process.seen || fault.code === undefined
   // An answer while our socket is down is somebody else's.
   if (fault.layer === 'relay') return fault.source !== 'unit'
   // Another's answer is as well-formed as the browser's; only who can look at the sockets can tell.

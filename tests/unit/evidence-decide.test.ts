@@ -35,7 +35,7 @@ describe('what may be read over CDP', () => {
     ['the relay is down', facts('relay-down', 'user'), 'DOWN'],
     ['somebody else answers', facts('squatted-relay', 'root'), 'DOWN'],
     ['egress is down, CDP answers', facts('tunnel-cut', 'user'), 'OK'],
-    ['egress is down, seen from nowhere', facts('tunnel-cut', 'both'), 'BLIND'],
+    ['egress is down, and nobody got to CDP behind it', facts('tunnel-cut', 'both'), 'UNKNOWN'],
     ['a frozen browser', facts('frozen', 'own-net'), 'DOWN'],
     ['paused and up', facts('paused', 'user'), 'OK'],
   ]
