@@ -119,6 +119,14 @@ const PROPERTIES: Readonly<Record<string, (c: Case, s: Screen) => string | undef
     for (const k of s.verdict.layers)
       if (k.state === 'fail' && k.layer !== 'api')
         if (later.layers.find((l) => l.layer === k.layer)?.state !== 'fail') return k.layer
+    // Its owner has run again and could not tell; the line of the run before is in the log.
+    for (const line of s.facts.logs.seen ? s.facts.logs.value.last : []) {
+      const k = s.verdict.layers.find((l) => l.layer === line.layer)
+      if (k?.state !== 'fail' || k.source !== 'receipt') continue
+      const own = { ...VAGUE, supervisor: line.supervisor }
+      const again = decide({ ...s.facts, receipts: { ...s.facts.receipts, [line.supervisor]: saw(own) } })
+      if (again.layers.find((l) => l.layer === k.layer)?.state !== 'fail') return `${k.layer}, by its owner`
+    }
     return undefined
   },
   'host-evidence finds no supervisor unhealthy behind an ACTIVE': (c, s) => {
