@@ -57,7 +57,8 @@ function netnsMark(live: LiveFacts): LiveMark | undefined {
   if (!gateway.value) return mark('netns', 'fail', 'the veth has no address on the host', 'veth-no-address')
   if (cdp.seen && cdp.value.kind === 'unreachable')
     return mark('netns', 'fail', cdp.value.detail, 'relay-unreachable')
-  return mark('netns', 'ok', 'veth up')
+  // The way to the node is one half of the layer; whether its namespace has its name is the other.
+  return live.netns.look.seen ? mark('netns', 'ok', 'veth up') : undefined
 }
 
 /** The browser's layers, judged as the watchdog judges them from inside. */

@@ -56,11 +56,13 @@ export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
 }
 
 function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
+  const isVoid = (layer: Layer): boolean =>
+    OF_THE_BROWSER.has(layer) && browserSince !== undefined && r.at.bootMs < browserSince
   const marks = new Map<Layer, Mark>()
   for (const m of r.layers) {
     const state = factState(m.state)
     if (state === undefined) continue
-    if (OF_THE_BROWSER.has(m.layer) && browserSince !== undefined && r.at.bootMs < browserSince) continue
+    if (isVoid(m.layer)) continue
     // It asks for the version alone: whether the list of targets comes as well is the watchdog's to say.
     if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
     // A run that was cut short before it could tell vouches for nothing; a pause is told over what was seen.
@@ -70,7 +72,7 @@ function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
     marks.set(m.layer, { state, note: m.note ?? '', ...code })
   }
   const { state, layer, code, reason: note } = r.verdict
-  if (layer !== undefined && state !== 'healthy')
+  if (layer !== undefined && state !== 'healthy' && !isVoid(layer))
     marks.set(layer, { state: state === 'unhealthy' ? 'fail' : 'unknown', note, code })
   return {
     source: 'receipt',

@@ -42,7 +42,7 @@ interface Case {
   readonly h: History
   readonly now: Truth
   /** As it was before it changed. */
-  readonly then: Truth
+  readonly earlier: Truth
   readonly screens: readonly Screen[]
 }
 
@@ -89,7 +89,7 @@ const PROPERTIES: Readonly<Record<string, (c: Case, s: Screen) => string | undef
       // The two halves of the namespace's layer are seen at two times.
       const halves = k.layer === 'netns' && k.source !== 'live'
       if (k.source === 'none' || halves || fooled(c.h, s)) continue
-      const then = k.ageMs > c.h.changedMs ? c.then : c.now
+      const then = k.ageMs > c.h.changedMs ? c.earlier : c.now
       if (then.get(k.layer) === 'fail') return `${k.layer} was failing then`
     }
     if (still(c.h) && !fooled(c.h, s))
@@ -181,7 +181,7 @@ describe('every screen, whatever the node, its history and the shell', () => {
         const facts = factsOf(h, shell)
         return { shell, facts, verdict: decide(facts) }
       })
-      const c: Case = { h, now: truth(h.after), then: truth(h.before), screens }
+      const c: Case = { h, now: truth(h.after), earlier: truth(h.before), screens }
       for (const s of screens) {
         for (const w of [s.verdict.beneath, readable(s.facts, s.verdict).word])
           words.set(w, (words.get(w) ?? 0) + 1)
