@@ -154,10 +154,10 @@ function addTunnel(know: Known, facts: NodeFacts): void {
 
 /** Whether a live look that finds a layer well takes back the fault that is known of it. */
 function refutes(facts: NodeFacts, fault: LayerKnowledge): boolean {
-  const { cdp, netns } = facts.live
+  const { cdp } = facts.live
   const found = cdp.seen && cdp.value.kind === 'browser' ? cdp.value.found : undefined
-  // A namespace without its name may go on answering; only the name being back says that it is there again.
-  if (fault.code === 'netns-missing') return netns.look.seen
+  // The look that finds the layer well has seen the name again.
+  if (fault.code === 'netns-missing') return true
   // The host's end of the veth is half of the layer: without an answer it says nothing of the other end.
   if (fault.layer === 'netns') return fault.source === 'unit' || found !== undefined
   // An answer is somebody's, and whose is seen at the process. A browser started since has voided the watchdog's word

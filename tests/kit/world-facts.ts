@@ -176,7 +176,10 @@ function liveOf(w: World, shell: Shell): LiveFacts {
   const isNamespace = w.namespace === 'there'
   const netns = {
     name,
-    look: shell === 'logs-only' || shell === 'own-pid' ? not('x') : saw({ exists: w.namespace !== 'missing', isNamespace }),
+    look:
+      shell === 'logs-only' || shell === 'own-pid'
+        ? not('x')
+        : saw({ exists: w.namespace !== 'missing', isNamespace }),
   }
   const process = noProcess ?? saw(mainOf(w))
   const base = { asked: ASKED, process, netns }
