@@ -75,7 +75,10 @@ describe('box fleet status', () => {
     const r = root.run('box', 'fleet', 'status')
     assert.equal(r.status, 2, r.stderr)
     assert.match(r.stdout, /^muse {2}ACTIVE \[\*\] .*receipt, [56]s ago$/m)
-    assert.match(r.stdout, /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog looks again$/m)
+    assert.match(
+      r.stdout,
+      /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog looks again$/m,
+    )
     assert.match(r.stdout, /cannot see the host’s network: own network namespace/)
     assert.match(r.stdout, /why unknown: host-evidence pip/)
     assert.ok(!r.stdout.includes('\u001b'))
