@@ -1,7 +1,7 @@
 import { wallIso } from '../clock.ts'
 import { UsageError } from '../errors.ts'
 import { Trust } from '../evidence/owner.ts'
-import { SUPERVISORS } from '../evidence/statements.ts'
+import { SUPERVISORS } from '../evidence/owners.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import type { Paths } from '../paths.ts'
 import { clean, seconds } from '../text.ts'

@@ -1,5 +1,7 @@
 import { parseLog } from '../evidence/logs.ts'
 import type { LogLine } from '../evidence/types.ts'
+import { type Code, entryOf, type Repaired } from '../report/codes.ts'
+import { oldResult } from '../report/old-lines.ts'
 import type { Supervisor } from '../types.ts'
 
 /** One repair of a node, as its lines in a supervisor's log tell it. */
@@ -7,35 +9,28 @@ export interface Repair {
   readonly supervisor: Supervisor
   /** When it ended, wall clock. */
   readonly wallMs: number
-  readonly what: 'relaunch' | 'tunnel restart' | 'relay restart' | 'browser restart (api)'
+  readonly what: Repaired
+  /** How it ended; absent in a line of a release that wrote none. */
+  readonly code?: Code
+  /** Why it did not help, or what was found after it. */
+  readonly cause?: Code
   /** The fault it was for; empty when the log does not reach back. */
   readonly before: string
   /** What a look afterwards found. */
   readonly after: string
-  /** Milliseconds; undefined when neither the line nor the one before says. */
+  /** From the line of the fault to that of the result, in milliseconds; absent when the fault is not in the log. */
   readonly durationMs?: number
   readonly helped: boolean
 }
 
-const WHAT: readonly [RegExp, Repair['what'], boolean][] = [
-  [/\brelaunch OK\b/, 'relaunch', true],
-  [/\brelaunch FAILED\b/, 'relaunch', false],
-  [/\btunnel restart OK\b/, 'tunnel restart', true],
-  [/\btunnel restart FAILED\b/, 'tunnel restart', false],
-  [/\brelay restart OK\b/, 'relay restart', true],
-  [/\brelay restart FAILED\b/, 'relay restart', false],
-  [/\bstill down after restart\b/, 'browser restart (api)', false],
-  [/\bapi restart OK\b|\brestart helped\b/, 'browser restart (api)', true],
-]
-
 /** A line this long before a result belongs to another run. */
 const SAME_RUN_MS = 180_000
 
-/** `after 12s`, `after 1m 3s`, `after 0.4s` in a result line, in ms. */
-function tookMs(text: string): number | undefined {
-  const m = /\bafter (?:(\d+)m ?)?(?:(\d+(?:\.\d+)?)s)?/.exec(text)
-  if (m === null || (m[1] === undefined && m[2] === undefined)) return undefined
-  return Math.round((Number(m[1] ?? 0) * 60 + Number(m[2] ?? 0)) * 1000)
+/** What a line says was done, if anything. */
+function resultOf(line: LogLine): { readonly action: Repaired; readonly helped: boolean } | undefined {
+  if (line.code === undefined) return oldResult(line.text)
+  const { action, helped } = entryOf(line.code) ?? {}
+  return action === undefined || helped === undefined ? undefined : { action, helped }
 }
 
 /** The repairs of one node in one supervisor's log, oldest first. Pure. */
@@ -44,24 +39,24 @@ export function findRepairs(text: string, whole: boolean, supervisor: Supervisor
   let fault: LogLine | undefined
   for (const line of parseLog(text, whole, supervisor)) {
     if (line.node !== node || line.level === 'PAGE') continue
-    const hit = WHAT.find(([re]) => re.test(line.text))
-    if (hit === undefined) {
+    const result = resultOf(line)
+    if (result === undefined) {
       if (line.level !== 'INFO') fault = line
       continue
     }
-    const [, what, helped] = hit
     const near = fault !== undefined && line.wallMs - fault.wallMs <= SAME_RUN_MS ? fault : undefined
-    const durationMs = tookMs(line.text) ?? (near === undefined ? undefined : line.wallMs - near.wallMs)
     out.push({
       supervisor,
       wallMs: line.wallMs,
-      what,
-      before: near?.text.replace(/; next: .*$/, '') ?? '',
-      after: helped ? 'healthy' : line.text.replace(/; next: .*$/, ''),
-      ...(durationMs === undefined ? {} : { durationMs }),
-      helped,
+      what: result.action,
+      ...(line.code === undefined ? {} : { code: line.code }),
+      ...(line.cause === undefined ? {} : { cause: line.cause }),
+      before: near?.text ?? '',
+      after: result.helped ? 'healthy' : line.text,
+      ...(near === undefined ? {} : { durationMs: line.wallMs - near.wallMs }),
+      helped: result.helped,
     })
-    fault = helped ? undefined : line
+    fault = result.helped ? undefined : line
   }
   return out
 }

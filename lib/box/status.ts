@@ -3,6 +3,7 @@ import { isTty, type Style, style } from '../cli.ts'
 import { errorLine } from '../errors.ts'
 import { type Collected, collect } from '../evidence/collect.ts'
 import { phrase } from '../evidence/decide.ts'
+import { unknownText } from '../evidence/report.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import type { Paths } from '../paths.ts'
 import type { RowError } from '../registry.ts'
@@ -21,7 +22,7 @@ const WATCH_MS = 2_000
 /** What the top line says, from what the nodes' facts say. Pure but for the host's name and load. */
 export function hostLine(c: Collected): HostLine {
   const egress = c.judged.map((j) => j.verdict.layers.find((l) => l.layer === 'egress'))
-  const down = egress.some((l) => l?.state === 'fail' && l.note.startsWith('uplink down'))
+  const down = egress.some((l) => l?.state === 'fail' && l.code === 'uplink-down')
   const uplink = down ? 'down' : egress.some((l) => l?.state === 'ok') ? 'ok' : 'unknown'
   const timers = new Map<string, boolean>()
   for (const { node, facts } of c.judged)
@@ -48,6 +49,7 @@ function toJson(c: Collected, refused: readonly RowError[]): unknown {
     nodes: c.judged.map(({ verdict: v, facts }) => ({
       ...v,
       text: phrase(v),
+      unknowns: v.unknowns.map(unknownText),
       ...(facts.intent === undefined ? {} : { pause: facts.intent }),
     })),
     refused,

@@ -51,11 +51,12 @@ function plain(b: BrowserProcess): MainProcess {
  * What the two CDP answers mean for this main process. The first two results are those of `cdpRequests`.
  * `known` is the identity that an earlier look proved by the socket; the same answer from the same process
  * needs no second proof, and the kernel's socket tables cost more CPU than anything else in a healthy tick.
+ * @param main absent for a look that may not see processes: then nobody can say whose answer it is
  */
 export function readAnswers(
   p: Paths,
   node: Node,
-  main: MainProcess,
+  main: MainProcess | undefined,
   results: Look<readonly FetchResult[]>,
   known?: string,
 ): Pick<BrowserLook, 'cdp' | 'page' | 'doubtful'> {
@@ -67,28 +68,30 @@ export function readAnswers(
     const detail = `/json/list: ${list?.error ?? 'not asked'}`
     return { cdp: { seen: true, value: { state: 'unreachable', detail } } }
   }
-  return { cdp: { seen: true, value: cdp }, ...readPages(list, node.chatTitle) }
+  return { cdp: { seen: true, value: cdp }, ...readPages(list.body, node.chatTitle) }
 }
 
 function readVersion(
   p: Paths,
   node: Node,
-  main: MainProcess,
+  main: MainProcess | undefined,
   got: FetchResult | undefined,
   known: string | undefined,
 ): CdpFinding {
   if (got?.exitCode !== 0) return { state: 'unreachable', detail: got?.error ?? 'not asked' }
   const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
+  const what = version ? clean(version.browser, 60) : `HTTP ${got.httpCode}, not a browser's answer`
+  if (main === undefined)
+    return version ? { state: 'ok', browser: what } : { state: 'unreachable', detail: what }
   // The id is random per start of a browser: it names one process.
   const identity = `${main.pid} ${main.startTicks} ${version?.wsUrl.replace(/^.*\//, '')}`
-  if (version && identity === known) return { state: 'ok', browser: clean(version.browser, 60), identity }
+  if (version && identity === known) return { state: 'ok', browser: what, identity }
   // Whoever answers, the socket says whose answer it is: another browser's is as well-formed as ours.
   const ours = holdsListener(p, main.pid, node.cdpPort)
   if (version && (!ours.seen || ours.value)) {
     const proved = ours.seen ? { identity } : {}
-    return { state: 'ok', browser: clean(version.browser, 60), ...proved }
+    return { state: 'ok', browser: what, ...proved }
   }
-  const what = version ? clean(version.browser, 60) : `HTTP ${got.httpCode}, not a browser's answer`
   if (ours.seen && !ours.value) return { state: 'squatted', detail: `${what}${squatter(p, node, main)}` }
   return { state: 'unreachable', detail: what }
 }
@@ -100,8 +103,8 @@ function squatter(p: Paths, node: Node, main: MainProcess): string {
   return `, from pid ${pid} (${clean(readArgv(p.proc, pid)[0] ?? '?', 60)})`
 }
 
-function readPages(list: FetchResult, title: string): Pick<BrowserLook, 'page' | 'doubtful'> {
-  const targets = parseTargets(list.body)
+function readPages(list: string, title: string): Pick<BrowserLook, 'page' | 'doubtful'> {
+  const targets = parseTargets(list)
   if (!targets)
     return { page: { seen: true, value: { state: 'missing', detail: '/json/list is not a target list' } } }
   const found = pageVerdict(targets, title)

@@ -80,8 +80,7 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   // A receipt is written before its run ends, so one that is younger than the last end on record is of a later run.
   const later = last !== undefined && receipt !== undefined && receipt.bootMs > last.endBootMs
   if (last?.outcome === 'failure' && !later) {
-    const [text, next] = failed(facts, last, receipt).split('; next: ', 2) as [string, string?]
-    return say(false, text, next ?? journal)
+    return say(false, failed(facts, last, receipt), last.failure?.next ?? journal)
   }
   // The loops watch all rows in one run: their receipt says that this row was among them.
   if (receipt === undefined || facts.nowMs - receipt.bootMs > limit) {
@@ -111,7 +110,7 @@ function judged(last: JournalRun | undefined, receipt: ReceiptFact | undefined):
 }
 
 function failed(facts: ProofFacts, last: JournalRun, receipt: ReceiptFact | undefined): string {
-  const why = last.failure ?? receipt?.reason
+  const why = last.failure?.text ?? receipt?.reason
   return `last run failed ${seconds(facts.nowMs - last.endBootMs)} ago${why ? `: ${why}` : ''}`
 }
 

@@ -11,9 +11,9 @@ import { lookLive } from './live.ts'
 import { lookAtLogs } from './logs.ts'
 import { type MemoryPolicy, readMemory } from './memory.ts'
 import { ownIdMap, Trust } from './owner.ts'
+import { SUPERVISORS } from './owners.ts'
 import { hostNamespaces, trustedReceipt } from './receipts.ts'
 import { judgeSight, lookAtShell, type Sight } from './sight.ts'
-import { SUPERVISORS } from './statements.ts'
 import { lookAtTunnel } from './tunnel.ts'
 import type { NodeFacts, NodeVerdict } from './types.ts'
 import { lookAtUnits } from './units.ts'
@@ -65,7 +65,12 @@ export async function collect(
   const hostNs = hostNamespaces(known(receipts.values()), at.bootId) ?? askTheOthers(p, trust, at.bootId)
   const shell = lookAtShell(p, hostNs, ids)
   const sight = judgeSight(shell)
-  const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs)
+  const identity = (node: string): string | undefined => {
+    const look = receipts.get(node)?.['chromebox-watchdog']
+    const of = look?.seen === true && look.value?.at.bootId === at.bootId ? look.value : undefined
+    return typeof of?.extra.browserIdentity === 'string' ? of.extra.browserIdentity : undefined
+  }
+  const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs, identity)
   const logs = lookAtLogs(p, trust)
   // Without our own file the kernel's boot id may be that of another namespace: then the wall clock is all there is.
   const dated: Now = existsSync(p.bootIdFile) ? at : { ...at, bootId: '' }
@@ -74,12 +79,14 @@ export async function collect(
   const memory = new Map(names.map((name) => [name, readMemory(p, trust, name, dated, config)]))
   const [units, live] = await Promise.all([unitsAsked, liveAsked])
   const missing = { seen: false as const, why: 'not looked' }
-  let judged = nodes.map((node): Judged => {
+  let judged = nodes.flatMap((node): Judged[] => {
+    const look = live.get(node.name)
+    if (look === undefined) return []
     const facts: NodeFacts = {
       node: node.name,
       retired: node.status === 'retired',
       now: at,
-      live: live.get(node.name) ?? { process: missing, gateway: missing, cdp: missing, page: missing },
+      live: look,
       units: units(node.name),
       receipts:
         receipts.get(node.name) ?? (Object.fromEntries(SUPERVISORS.map((s) => [s, missing])) as never),
@@ -89,7 +96,7 @@ export async function collect(
       held: memory.get(node.name)?.held ?? missing,
       memos: memory.get(node.name)?.memos ?? [],
     }
-    return { node, facts, verdict: decide(facts) }
+    return [{ node, facts, verdict: decide(facts) }]
   })
   const ask = judged.filter((j) => options.journal === true || needsJournal(j)).map((j) => j.node.name)
   if (ask.length > 0) {

@@ -1,14 +1,10 @@
-import type { Layer, Look } from '../types.ts'
-import {
-  addedSince,
-  blindRun,
-  type Heard,
-  hear,
-  type Statement,
-  SUPERVISORS,
-  tunnelOf,
-} from './statements.ts'
-import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Word } from './types.ts'
+import { text } from '../report/codes.ts'
+import { seconds } from '../text.ts'
+import type { Layer } from '../types.ts'
+import { unanswered } from './live-marks.ts'
+import { MAX_PERIODS, OF_THE_BROWSER, OWNER, PERIOD_MS, SUPERVISORS } from './owners.ts'
+import { addedSince, blindRun, type Heard, hear, type Statement, tunnelOf } from './statements.ts'
+import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Unknown, Word } from './types.ts'
 import { nothing, weigh } from './weigh.ts'
 
 function notesOf(facts: NodeFacts): string[] {
@@ -40,24 +36,32 @@ function notesOf(facts: NodeFacts): string[] {
 const newest = (heard: Heard, s: Statement['supervisor']): Statement | undefined =>
   heard.statements.findLast((x) => x.supervisor === s)
 
-/** Why evidence alone does not say ACTIVE; undefined when it does. */
-function lacking(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[]): string | undefined {
-  const core = newest(heard, 'chromebox-watchdog')
-  if (core === undefined) return 'no recent run of chromebox-watchdog is known'
-  if (!core.healthy) return 'the last run of chromebox-watchdog was not healthy'
-  if (facts.units.seen) {
-    const timer = facts.units.value.timers['chromebox-watchdog']
-    if (timer.state !== 'armed') return `nothing watches it: timer ${timer.state} (${timer.why})`
-  }
-  for (const layer of ['netns', 'egress', 'process', 'cdp', 'relay'] as const) {
-    const k = layers.find((l) => l.layer === layer)
-    // Well as a whole, and only whether there is a tunnel is not known: either way the node is up.
-    if (layer === 'egress' && core.tunnelNotTold && !addedSince(tunnelOf(facts), core.atBootMs)) continue
-    if (k?.state !== 'ok' && k?.state !== 'absent') return `${layer} not known`
-  }
-  // The restart of a browser voids what was said of it before, whoever said it.
-  if (!core.marks.has('cdp')) return 'the browser was started again since the last run'
-  return undefined
+/** Whether a layer was seen well within its time, or is none of this node's. */
+function isWell(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
+  if (k.state === 'ok' || k.state === 'absent') return true
+  if (k.layer !== 'egress' || k.state === 'fail') return false
+  // Well as a whole, and only whether there is a tunnel is not known: either way the node is up.
+  const core = newest(heard, OWNER.egress)
+  return core?.tunnelNotTold === true && !addedSince(tunnelOf(facts), core.atBootMs)
+}
+
+/** Why a layer is not known to be well, and who looks next. */
+function notSeen(facts: NodeFacts, k: LayerKnowledge): string {
+  const who = k.next ?? (k.layer === 'registry' ? OWNER.process : OWNER[k.layer])
+  const units = facts.units.seen ? facts.units.value : undefined
+  const timer = units?.timers[who]
+  const next =
+    timer === undefined || timer.state === 'armed'
+      ? `${who} looks again`
+      : `nobody looks again, the timer of ${who} is ${timer.state} (${timer.why})`
+  const windowMs = MAX_PERIODS * PERIOD_MS[who]
+  const agoMs = (sinceBootMs: number | undefined) => facts.now.bootMs - (sinceBootMs ?? -windowMs)
+  const [node, browser] = [agoMs(units?.netns.sinceBootMs), agoMs(units?.browser.sinceBootMs)]
+  if (k.note !== '') return `${k.layer} not known, ${k.note}: ${next}`
+  if (OF_THE_BROWSER.has(k.layer) && browser < windowMs)
+    return `${k.layer} not seen since the browser started ${seconds(browser)} ago: ${next}`
+  if (node < windowMs) return `${k.layer} not seen since the node started ${seconds(node)} ago: ${next}`
+  return `${k.layer} not seen in the last ${seconds(windowMs)}: ${next}`
 }
 
 interface Found {
@@ -66,25 +70,42 @@ interface Found {
   readonly reason: string
 }
 
+const UNTOLD = text('last-run-failed')
+
 function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[]): Found {
   const at = (layer: Layer) => layers.find((l) => l.layer === layer) ?? nothing(layer)
-  const [process, cdp] = [at('process'), at('cdp')]
-  const answers = cdp.source === 'live' && cdp.state === 'ok'
+  const process = at('process')
+  const answers = isAnswering(facts)
   const broken = layers.find((l) => l.state === 'fail')
   // STOPPED needs a look made now, at the process table or by systemd; what a run saw is history.
   const gone = process.state === 'fail' && (process.source === 'live' || process.source === 'unit')
   if (gone && !answers) return { word: 'STOPPED', on: process, reason: process.note }
   if (broken !== undefined) return { word: 'DEGRADED', on: broken, reason: broken.note }
-  const page = at('page')
-  // Looked at now and not told apart from an error page: that is not well, whatever a run saw before.
-  if (answers && page.source === 'live' && page.state === 'unknown')
-    return { word: 'UNKNOWN', on: page, reason: page.note }
-  if (answers) return { word: 'ACTIVE', on: cdp, reason: '' }
-  if (heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor)))
-    return { word: 'DEGRADED', reason: 'the last run found a fault and did not say where' }
-  const why = lacking(facts, heard, layers)
-  if (why === undefined) return { word: 'ACTIVE [*]', on: oldest(layers), reason: '' }
-  return { word: 'UNKNOWN', reason: why }
+  // Asked now and not answered is a finding, whoever is at fault.
+  const silent = unanswered(facts.live)
+  if (silent !== undefined) {
+    const reason = `${silent}: ${OWNER.cdp} and ${OWNER.relay} tell which of the two it is`
+    return { word: 'DEGRADED', on: { ...nothing('cdp'), source: 'live' }, reason }
+  }
+  const missing = layers.find((l) => !isWell(facts, heard, l))
+  if (missing !== undefined) {
+    const untold = heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor))
+    if (untold) return { word: 'DEGRADED', reason: UNTOLD }
+    return { word: 'UNKNOWN', on: missing, reason: notSeen(facts, missing) }
+  }
+  if (answers) return { word: 'ACTIVE', on: at('cdp'), reason: '' }
+  if (newest(heard, OWNER.process) === undefined)
+    return { word: 'UNKNOWN', reason: `no recent run of ${OWNER.process} is known` }
+  const timer = facts.units.seen ? facts.units.value.timers[OWNER.process] : undefined
+  if (timer !== undefined && timer.state !== 'armed')
+    return { word: 'UNKNOWN', reason: `nothing watches it: timer ${timer.state} (${timer.why})` }
+  return { word: 'ACTIVE [*]', on: oldest(layers), reason: '' }
+}
+
+/** A browser answers this very shell. */
+function isAnswering({ live }: NodeFacts): boolean {
+  const noVeth = live.gateway.seen && !live.gateway.value
+  return live.cdp.seen && live.cdp.value.kind === 'browser' && !noVeth
 }
 
 /** Evidence is as old as the oldest thing it rests on. */
@@ -110,19 +131,22 @@ export function decide(facts: NodeFacts): NodeVerdict {
     notes.push('retired in the registry')
   } else if (held) {
     if (found.word === 'ACTIVE' || found.word === 'ACTIVE [*]') notes.push('a hold is still recorded')
-    else found = { ...found, word: 'HELD DOWN' }
+    else if (found.word !== 'UNKNOWN' || !isAnswering(facts)) found = { ...found, word: 'HELD DOWN' }
+    else notes.push('a hold is still recorded')
   }
-  const unknowns = [...heard.unknowns]
-  for (const [what, look] of Object.entries(facts.live) as [string, Look<unknown> | string][])
-    if (typeof look !== 'string' && !look.seen) unknowns.push(`${what}: ${look.why}`)
-  if (!facts.held.seen) unknowns.push(`hold: ${facts.held.why}`)
+  const { process, gateway, cdp, page } = facts.live
+  const looks = Object.entries({ process, gateway, cdp, page, hold: facts.held })
+  const unknowns: Unknown[] = [
+    ...heard.unknowns,
+    ...looks.flatMap(([what, look]) => (look.seen ? [] : [{ what, why: look.why }])),
+  ]
   const paused = facts.intent !== undefined
   if (paused) notes.push(`beneath the pause: ${found.word}`)
   return {
     node: facts.node,
     word: paused ? 'PAUSED' : found.word,
     beneath: found.word,
-    ...(found.word === 'DEGRADED' && found.on !== undefined ? { layer: found.on.layer } : {}),
+    ...(found.word === 'DEGRADED' && found.on?.state === 'fail' ? { layer: found.on.layer } : {}),
     reason: found.reason,
     source: found.on?.source ?? 'none',
     ageMs: found.on?.ageMs ?? 0,
@@ -143,14 +167,12 @@ export function readable(
   facts: NodeFacts,
   v: NodeVerdict,
 ): { readonly word: Readable; readonly why: string } {
-  const cdp = facts.live.cdp
-  const noVeth = facts.live.gateway.seen && !facts.live.gateway.value
-  if (cdp.seen && cdp.value.kind === 'browser' && !noVeth) {
+  const { cdp, listed } = facts.live
+  const failing = (...of: Layer[]) => v.layers.some((l) => of.includes(l.layer) && l.state === 'fail')
+  if (isAnswering(facts)) {
     // An answer without the browser's process or our relay's socket is somebody else's answer.
-    const impostor = v.layers.some(
-      (l) => (l.layer === 'process' || l.layer === 'relay') && l.state === 'fail',
-    )
-    return impostor ? { word: 'DOWN', why: v.reason } : { word: 'OK', why: '' }
+    if (failing('process', 'cdp', 'relay')) return { word: 'DOWN', why: v.reason }
+    return listed ? { word: 'OK', why: '' } : { word: 'UNKNOWN', why: 'the target list was not read' }
   }
   if (v.beneath === 'ACTIVE [*]') return { word: 'BLIND', why: cdp.seen ? '' : cdp.why }
   if (v.beneath === 'UNKNOWN') return { word: 'UNKNOWN', why: v.reason }

@@ -1,8 +1,8 @@
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
 import { clean } from '../text.ts'
 import type { Supervisor } from '../types.ts'
-import { RECOVERED } from './statements.ts'
-import type { JournalFacts, JournalRun } from './types.ts'
+import { meaning, readTold } from './told.ts'
+import type { JournalFacts, JournalRun, Told } from './types.ts'
 
 /** Message ids of systemd (`journalctl --catalog`, systemd/sd-messages.h). */
 const UNIT_SUCCESS = '7ad2d189f7e94e70a38c781354912448'
@@ -31,9 +31,8 @@ function unitName(unit: string): { supervisor: Supervisor; node?: string } | und
   return unit === 'agent-health.service' ? { supervisor: 'agent-health' } : undefined
 }
 
-interface Line {
+interface Line extends Told {
   readonly level: string
-  readonly text: string
 }
 
 /** Lines of a run that is still open, by the node they are about. */
@@ -42,8 +41,11 @@ type Pending = Map<string, Line[]>
 function outcomeOf(success: boolean, lines: readonly Line[]): JournalRun['outcome'] {
   if (!success) return 'failure'
   // Finding the lock taken ends in success for systemd (SuccessExitStatus=75) and proves nothing. Such a
-  // run says so, and a healthy one says nothing at all.
-  return lines.length === 0 || RECOVERED.test(lines.at(-1)?.text ?? '') ? 'success' : 'locked'
+  // run says so, and a healthy one says nothing at all but that a fault is over.
+  const last = lines.at(-1)
+  if (last === undefined) return 'success'
+  const says = meaning(last, last.level)
+  return says === 'over' || (says === undefined && last.level === 'PAGE') ? 'success' : 'locked'
 }
 
 /**
@@ -68,7 +70,7 @@ export function parseRuns(
     }
     if (field(entry, '_UID') !== '0') continue
     const id = field(entry, 'MESSAGE_ID')
-    const message = clean(field(entry, 'MESSAGE'))
+    const message = clean(field(entry, 'MESSAGE'), 2500)
     if (id === JOURNAL_DROPPED) {
       for (const n of nodes) if (concerns(message, n)) incomplete.set(n, message)
       continue
@@ -87,7 +89,7 @@ export function parseRuns(
       const level =
         field(entry, 'NETVM_LEVEL') || (Number(field(entry, 'PRIORITY') || 6) <= 3 ? 'FAIL' : 'INFO')
       const of: Pending = pending.get(unit) ?? new Map()
-      of.set(about, [...(of.get(about) ?? []), { level, text }])
+      of.set(about, [...(of.get(about) ?? []), { level, ...readTold(text, field(entry, 'NETVM_LAYER')) }])
       pending.set(unit, of)
     } else if (id === UNIT_SUCCESS || id === UNIT_FAILURE) {
       const ms = (clock: string) => Number(field(entry, `__${clock}_TIMESTAMP`)) / 1000
@@ -96,7 +98,7 @@ export function parseRuns(
       pending.delete(unit)
       for (const n of name.node === undefined ? nodes : [name.node]) {
         const lines = said.get(n) ?? []
-        const failure = lines.findLast((l: Line) => /^(FAIL|PAGE)/.test(l.level))?.text
+        const failure = lines.findLast((l: Line) => meaning(l, l.level) === 'fault')
         const outcome = outcomeOf(id === UNIT_SUCCESS, lines)
         const run = { supervisor: name.supervisor, endBootMs, outcome }
         runs.get(n)?.push(failure === undefined || outcome === 'success' ? run : { ...run, failure })

@@ -3,13 +3,13 @@ import { run } from '../exec.ts'
 import { clean, seconds } from '../text.ts'
 import type { Look } from '../types.ts'
 import { parseRuns } from './journal-parse.ts'
-import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './statements.ts'
+import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './owners.ts'
 import type { JournalFacts } from './types.ts'
 import { unitOf } from './units.ts'
 
 /** What `parseRuns` reads; without this list journalctl prints some forty fields per entry. */
 const FIELDS =
-  'MESSAGE,MESSAGE_ID,UNIT,OBJECT_SYSTEMD_UNIT,_SYSTEMD_UNIT,PRIORITY,NETVM_NODE,NETVM_LEVEL,_PID,_UID,_BOOT_ID'
+  'MESSAGE,MESSAGE_ID,UNIT,OBJECT_SYSTEMD_UNIT,_SYSTEMD_UNIT,PRIORITY,NETVM_NODE,NETVM_LEVEL,NETVM_LAYER,_PID,_UID,_BOOT_ID'
 
 /** Entries of one node in the window: some eight runs of three supervisors, a handful of entries each. */
 const ENTRIES_PER_NODE = 150

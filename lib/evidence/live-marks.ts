@@ -1,73 +1,99 @@
-import type { Layer } from '../types.ts'
+import { judgeBrowser } from '../browser/judge.ts'
+import type { BrowserLook } from '../browser/types.ts'
+import { judgeNetns } from '../netns.ts'
+import type { Layer, Verdict } from '../types.ts'
 import type { CdpAnswer, FactState, LiveFacts } from './types.ts'
 
 export interface LiveMark {
   readonly layer: Layer
   readonly state: FactState
   readonly note: string
+  readonly code?: string
 }
 
-/** What the answer on the relay's address says about the layers below and at it. */
-function cdpMarks(cdp: CdpAnswer): LiveMark[] {
-  switch (cdp.kind) {
-    case 'browser':
-      return [
-        { layer: 'cdp', state: 'ok', note: cdp.browser },
-        { layer: 'relay', state: 'ok', note: '' },
-      ]
-    case 'not-a-browser':
-      return [
-        { layer: 'relay', state: 'fail', note: `something that is not the relay answers: ${cdp.detail}` },
-      ]
-    case 'refused':
-      return [{ layer: 'relay', state: 'fail', note: 'nothing listens on the relay address' }]
+const mark = (layer: Layer, state: FactState, note = '', code?: string): LiveMark => ({
+  layer,
+  state,
+  note,
+  ...(code === undefined ? {} : { code }),
+})
+
+const reasonOf = ({ reason, evidence }: Verdict): string =>
+  evidence.length === 0 ? reason : `${reason} (${evidence.join('; ')})`
+
+/** Without the host's end of the veth an answer cannot have come from this node. */
+function answerOf(live: LiveFacts): CdpAnswer | undefined {
+  const noVeth = live.gateway.seen && !live.gateway.value
+  return live.cdp.seen && !noVeth ? live.cdp.value : undefined
+}
+
+const isStopped = (live: LiveFacts): boolean =>
+  live.process.seen && /^[Tt]$/.test(live.process.value?.state ?? '')
+
+/**
+ * Asked over the relay and not answered as a browser does, which alone does not tell whether the browser or the
+ * relay is at fault: the one who looks from inside the namespace knows. Undefined when it tells.
+ */
+export function unanswered(live: LiveFacts): string | undefined {
+  const answer = answerOf(live)
+  switch (answer?.kind) {
     case 'closed':
-      return [
-        { layer: 'cdp', state: 'fail', note: 'browser down behind a working relay' },
-        { layer: 'relay', state: 'ok', note: '' },
-      ]
+      return 'the connection to the relay was closed without an answer'
     case 'timeout':
-      // A connection that is taken and never answered: a stopped browser does this. So does a stopped
-      // relay, but the browser is the lower layer and its owner looks from inside.
-      return [{ layer: 'cdp', state: 'fail', note: `no answer in ${cdp.afterMs} ms` }]
-    case 'unreachable':
-      return [{ layer: 'netns', state: 'fail', note: cdp.detail }]
+      return `no answer over the relay in ${answer.afterMs} ms`
+    case 'not-a-browser':
+      return `something that is no browser answers: ${answer.detail}`
+    default:
+      return undefined
   }
+}
+
+function netnsMark(live: LiveFacts): LiveMark | undefined {
+  const { gateway, cdp } = live
+  const named = judgeNetns(live.netns.name, live.netns.look)
+  // What runs in a namespace that lost its name may go on answering; nobody can enter it to watch or repair it.
+  if (named.state === 'unhealthy') return mark('netns', 'fail', reasonOf(named), named.code)
+  if (!gateway.seen) return undefined
+  if (!gateway.value) return mark('netns', 'fail', 'the veth has no address on the host', 'veth-no-address')
+  if (cdp.seen && cdp.value.kind === 'unreachable')
+    return mark('netns', 'fail', cdp.value.detail, 'relay-unreachable')
+  // The way to the node is one half of the layer; whether its namespace has its name is the other.
+  return live.netns.look.seen ? mark('netns', 'ok', 'veth up') : undefined
+}
+
+/** The browser's layers, judged as the watchdog judges them from inside. */
+function browserMarks(live: LiveFacts, answer: CdpAnswer | undefined): LiveMark[] {
+  const found = answer?.kind === 'browser' ? answer.found : undefined
+  if (!live.process.seen && found === undefined) return []
+  // A browser that answers has a process, also for a shell that may not see it.
+  const unseen = { pid: 0, startTicks: 0, ageMs: 0, state: '' }
+  const look: BrowserLook = {
+    process: live.process.seen ? live.process : { seen: true, value: unseen },
+    elsewhere: [],
+    ...(found === undefined ? {} : { cdp: { seen: true, value: found }, page: live.page }),
+  }
+  const { verdict, marks } = judgeBrowser(look, live.asked)
+  return marks.flatMap(({ layer, state, note = '', code }): LiveMark[] => {
+    if (layer !== 'process' && found === undefined) return []
+    if (state !== 'ok' && state !== 'fail' && state !== 'unknown') return []
+    if (layer === 'process' && state === 'ok' && !live.process.seen)
+      return [mark(layer, 'ok', 'answers over CDP')]
+    if (state === 'ok') return [mark(layer, 'ok', layer === 'page' ? '' : note)]
+    return [mark(layer, state, reasonOf(verdict), code ?? verdict.code)]
+  })
 }
 
 /** The marks that were seen live, lowest layer first. Nothing here for what this shell cannot see. */
 export function liveMarks(live: LiveFacts): readonly LiveMark[] {
-  const out: LiveMark[] = []
-  // Without the host's end of the veth an answer cannot have come from this node.
-  const noVeth = live.gateway.seen && !live.gateway.value
-  // What runs in a namespace that lost its name may go on answering; nobody can enter it to watch or repair it.
-  if (live.missingNetns !== undefined)
-    out.push({ layer: 'netns', state: 'fail', note: `netns ${live.missingNetns} missing` })
-  else if (live.gateway.seen)
+  const answer = answerOf(live)
+  const netns = netnsMark(live)
+  const out = [...(netns === undefined ? [] : [netns]), ...browserMarks(live, answer)]
+  if (live.process.seen && isStopped(live) && answer?.kind !== 'browser')
     out.push(
-      noVeth
-        ? { layer: 'netns', state: 'fail', note: 'the veth has no address on the host' }
-        : { layer: 'netns', state: 'ok', note: 'veth up' },
+      mark('cdp', 'fail', `the browser is stopped (pid ${live.process.value?.pid})`, 'browser-stopped'),
     )
-  const cdp = live.cdp.seen && !noVeth ? live.cdp.value : undefined
-  const stopped = live.process.seen && /^[Tt]$/.test(live.process.value.state ?? '')
-  if (live.process.seen) {
-    const p = live.process.value
-    const note = p.present ? `pid ${p.pid}` : 'no chromium process for profile'
-    out.push({ layer: 'process', state: p.present ? 'ok' : 'fail', note })
-    if (stopped && cdp?.kind !== 'browser')
-      out.push({ layer: 'cdp', state: 'fail', note: `the browser is stopped (pid ${p.pid})` })
-  }
-  if (cdp !== undefined)
-    for (const m of cdpMarks(cdp)) {
-      const lower = out.find((o) => o.layer === m.layer)
-      if (lower === undefined) out.push(m)
-      else if (m.state === 'fail') out[out.indexOf(lower)] = m
-    }
-  if (live.page.seen && cdp?.kind === 'browser') {
-    const page = live.page.value
-    const state = page.ok === true ? 'ok' : page.ok === false ? 'fail' : 'unknown'
-    out.push({ layer: 'page', state, note: page.ok === true ? '' : page.detail })
-  }
+  if (answer?.kind === 'browser') out.push(mark('relay', 'ok'))
+  if (answer?.kind === 'refused')
+    out.push(mark('relay', 'fail', 'nothing listens on the relay address', 'relay-down'))
   return out
 }

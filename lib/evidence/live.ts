@@ -1,34 +1,29 @@
 import { statSync } from 'node:fs'
 import { mapBounded } from '../bounded.ts'
-import {
-  mayBeErrorPage,
-  pagesTitled,
-  pageVerdict,
-  parseTargets,
-  parseVersion,
-  rewriteAuthority,
-  type Target,
-} from '../cdp.ts'
-import { lookNetns } from '../netns.ts'
+import { readAnswers, settlePage } from '../browser/look.ts'
+import { parseTargets, parseVersion } from '../cdp.ts'
+import type { FetchResult } from '../curl.ts'
+import { lookNetns, type NetnsLook } from '../netns.ts'
 import type { Paths } from '../paths.ts'
 import { type HttpAnswer, httpGet } from '../supervisors/cdp-relay-watchdog/http.ts'
 import { clean } from '../text.ts'
 import type { Look, Node } from '../types.ts'
 import { lookForBrowsers } from './process.ts'
 import type { Shell, Sight } from './sight.ts'
-import type { CdpAnswer, LiveFacts, PageFact } from './types.ts'
+import type { CdpAnswer, LiveFacts } from './types.ts'
 
 /** `/json/list` of a browser with many tabs; a page can make its title and URL long. */
 const MAX_LIST_BYTES = 2 * 1024 * 1024
-/** Sockets at a time: a fleet fits in one wave, and a host with few descriptors is not drained. */
-const SOCKETS = 256
+/** Nodes asked at a time, over two sockets each: a fleet fits in one wave or two, and no host runs out of descriptors. */
+const NODES = 128
 
-/** What one answer on the relay's address means. */
-export function readAnswer(a: HttpAnswer, deadlineMs: number): CdpAnswer {
+type Answer = Exclude<CdpAnswer, { readonly kind: 'browser' }>
+
+/** What one answer to `/json/version` on the relay's address means; undefined when it is a browser's. */
+export function readAnswer(a: HttpAnswer, deadlineMs: number): Answer | undefined {
   switch (a.kind) {
     case 'answer': {
-      const version = a.status === 200 ? parseVersion(a.body) : undefined
-      if (version !== undefined) return { kind: 'browser', browser: clean(version.browser, 60) }
+      if (a.status === 200 && parseVersion(a.body) !== undefined) return undefined
       const first = clean(a.body, 40)
       return { kind: 'not-a-browser', detail: `HTTP ${a.status}${first === '' ? '' : ` ${first}`}` }
     }
@@ -50,58 +45,45 @@ export function readAnswer(a: HttpAnswer, deadlineMs: number): CdpAnswer {
   }
 }
 
-const ERROR_PAGE = 'the page shows the browser’s error page'
-
-/** Pages of one title that look like an error page; more of them are not asked. */
-const MAX_ASKED = 4
-
-/**
- * A failed navigation is listed under the URL that was asked for and titled with its host name, which may contain the
- * title that is looked for. Only a page that could be one costs a connection: it is asked what it shows.
- * @param until the end of the look, on the scale of `performance.now()`
- */
-async function proved(pages: readonly Target[], node: Node, until: number): Promise<PageFact> {
-  if (pages.some((page) => !mayBeErrorPage(page))) return { ok: true }
-  const { evaluate } = await import('../cdp-socket.ts')
-  const asked = pages.slice(0, MAX_ASKED).map(async ({ wsUrl }): Promise<PageFact> => {
-    const unsure = (why: string): PageFact => ({
-      ok: 'unsure',
-      detail: `the page may be the browser’s error page: ${why}`,
-    })
-    if (wsUrl === undefined) return unsure('it offers no socket to ask it')
-    const url = rewriteAuthority(wsUrl, node.peer, node.cdpPort)
-    const r = await evaluate(url, 'location.href', Math.max(0, until - performance.now()))
-    if (r.kind === 'value' && typeof r.value === 'string')
-      return r.value.startsWith('chrome-error:') ? { ok: false, detail: ERROR_PAGE } : { ok: true }
-    return unsure(r.kind === 'timeout' ? 'it does not answer' : `asking it failed (${r.kind})`)
-  })
-  const found = await Promise.all(asked)
-  const best = found.find((f) => f.ok === true) ?? found.find((f) => f.ok === 'unsure') ?? found[0]
-  return best ?? { ok: false, detail: ERROR_PAGE }
+/** An answer over the relay in the shape that a curl inside the namespace gives it. */
+function asFetched(a: HttpAnswer): FetchResult {
+  const base = { url: '', timeMs: a.ms, httpCode: 0, body: '', error: '' }
+  return a.kind === 'answer'
+    ? { ...base, exitCode: 0, httpCode: a.status, body: a.body }
+    : { ...base, exitCode: a.kind === 'timeout' ? 28 : 52, error: a.detail }
 }
 
-async function askNode(node: Node, deadlineMs: number): Promise<{ cdp: CdpAnswer; page: Look<PageFact> }> {
-  const started = performance.now()
-  const at = { host: node.peer, port: node.cdpPort }
-  const cdp = readAnswer(await httpGet({ ...at, path: '/json/version', deadlineMs }), deadlineMs)
-  const left = deadlineMs - (performance.now() - started)
-  const none: Look<PageFact> = { seen: false, why: 'no answer over CDP' }
-  if (cdp.kind !== 'browser' || left <= 0) return { cdp, page: none }
-  const list = await httpGet({ ...at, path: '/json/list', deadlineMs: left, maxBytes: MAX_LIST_BYTES })
-  const targets = list.kind === 'answer' && list.status === 200 ? parseTargets(list.body) : undefined
-  if (targets === undefined) return { cdp, page: { seen: false, why: 'the list of pages did not come' } }
-  const verdict = pageVerdict(targets, node.chatTitle)
-  if (verdict.kind === 'ok') {
-    const value = await proved(pagesTitled(targets, node.chatTitle), node, started + deadlineMs)
-    return { cdp, page: { seen: true, value } }
-  }
-  const detail =
-    verdict.kind === 'errorPage'
-      ? ERROR_PAGE
-      : node.chatTitle === ''
-        ? 'no page in the target list'
-        : `chat page "${clean(node.chatTitle, 60)}" missing from target list`
-  return { cdp, page: { seen: true, value: { ok: false, detail } } }
+const UNASKED = { seen: false, why: 'no answer over CDP' } as const
+
+/**
+ * Asks a node over the relay what the watchdog asks inside the namespace, and reads the answers by the same rules.
+ * @param known the browser that the last run of the watchdog proved to hold the port
+ */
+async function askNode(
+  p: Paths,
+  node: Node,
+  process: LiveFacts['process'],
+  known: string | undefined,
+  deadlineMs: number,
+): Promise<Pick<LiveFacts, 'cdp' | 'page' | 'listed'>> {
+  const at = { host: node.peer, port: node.cdpPort, deadlineMs }
+  const [version, list] = await Promise.all([
+    httpGet({ ...at, path: '/json/version' }),
+    httpGet({ ...at, path: '/json/list', maxBytes: MAX_LIST_BYTES }),
+  ])
+  const other = readAnswer(version, deadlineMs)
+  if (other !== undefined) return { cdp: { seen: true, value: other }, page: UNASKED, listed: false }
+  const main = process.seen ? process.value : undefined
+  const results = { seen: true, value: [version, list].map(asFetched) } as const
+  const { cdp, page = UNASKED } = await settlePage(
+    node,
+    readAnswers(p, node, main, results, known),
+    deadlineMs,
+  )
+  const found = cdp?.seen ? cdp.value : undefined
+  if (found === undefined) return { cdp: UNASKED, page, listed: false }
+  const listed = found.state === 'ok' && list.kind === 'answer' && parseTargets(list.body) !== undefined
+  return { cdp: { seen: true, value: { kind: 'browser', found } }, page, listed }
 }
 
 /**
@@ -119,7 +101,8 @@ function namesAreTheHosts(p: Paths, sight: Sight): boolean {
 
 /**
  * Looks at every node at once: the process table, the veth's address on the host, the CDP answer over
- * the relay. No child process. Takes at most `deadlineMs` for the network, however many nodes there are.
+ * the relay. No child process. Takes `deadlineMs` for the network, and once more where a page is in doubt, whatever
+ * the number of nodes up to NODES.
  */
 export async function lookLive(
   p: Paths,
@@ -127,25 +110,22 @@ export async function lookLive(
   shell: Shell,
   sight: Sight,
   deadlineMs: number,
+  known: (node: string) => string | undefined = () => undefined,
 ): Promise<ReadonlyMap<string, LiveFacts>> {
   const named = namesAreTheHosts(p, sight)
-  const asked = mapBounded(nodes, SOCKETS, async (node): Promise<Omit<LiveFacts, 'process'>> => {
-    const network = sight.network(node.gw)
-    if (!network.seen) return { gateway: network, cdp: network, page: network }
-    const { cdp, page } = await askNode(node, deadlineMs)
-    const gateway: Look<boolean> = { seen: true, value: shell.addresses.has(node.gw) }
-    const netns = named ? lookNetns(p, node.netns) : undefined
-    const missing = netns?.seen === true && !netns.value.exists ? { missingNetns: node.netns } : {}
-    return { gateway, cdp: { seen: true, value: cdp }, page, ...missing }
-  })
-  // The process table is read while the sockets wait.
   const processes = lookForBrowsers(p, nodes, sight)
-  const answers = await asked
-  const out = new Map<string, LiveFacts>()
-  const missing = { seen: false as const, why: 'not asked' }
-  nodes.forEach((node, i) => {
-    const a = answers[i] ?? { gateway: missing, cdp: missing, page: missing }
-    out.set(node.name, { process: processes.get(node.name) ?? missing, ...a })
+  const missing = { seen: false, why: 'not asked' } as const
+  const found = await mapBounded(nodes, NODES, async (node): Promise<LiveFacts> => {
+    const { name, netns, gw, chatTitle: title, cdpPort: port } = node
+    const process = processes.get(name) ?? missing
+    const look: Look<NetnsLook> = named
+      ? lookNetns(p, netns)
+      : { seen: false, why: "the names of namespaces here may not be the host's" }
+    const base = { asked: { title, port }, process, netns: { name: netns, look } }
+    const network = sight.network(gw)
+    if (!network.seen) return { ...base, gateway: network, cdp: network, page: network, listed: false }
+    const gateway = { seen: true, value: shell.addresses.has(gw) } as const
+    return { ...base, gateway, ...(await askNode(p, node, process, known(name), deadlineMs)) }
   })
-  return out
+  return new Map(nodes.map((node, i) => [node.name, found[i] as LiveFacts]))
 }

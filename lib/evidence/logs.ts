@@ -1,8 +1,8 @@
 import type { Paths } from '../paths.ts'
-import { clean } from '../text.ts'
 import type { Look, Supervisor } from '../types.ts'
 import type { Trust } from './owner.ts'
-import { RECOVERED, SUPERVISORS } from './statements.ts'
+import { SUPERVISORS } from './owners.ts'
+import { meaning, readTold } from './told.ts'
 import type { LogFacts, LogLine } from './types.ts'
 
 /** Far more than three periods write, and read in one go. */
@@ -27,15 +27,8 @@ export function parseLog(
     const m = LINE.exec(raw)
     const wallMs = Date.parse(m?.[1] ?? '')
     if (m === null || !Number.isFinite(wallMs)) return []
-    return [{ supervisor, node: m[3] ?? '', wallMs, level: m[2] ?? '', text: clean(m[4] ?? '') }]
+    return [{ supervisor, node: m[3] ?? '', wallMs, level: m[2] ?? '', ...readTold(m[4] ?? '') }]
   })
-}
-
-/** The lines that say how a node is: failures, and what took one back. The rest is remarks. */
-export function tellsHealth(line: LogLine): boolean {
-  // "PAGE … recovered" closes the page some time later; what happened in between has lines of its own.
-  if (line.level === 'PAGE') return !RECOVERED.test(line.text)
-  return line.level === 'FAIL' || line.level === 'FAIL_LOUD' || RECOVERED.test(line.text)
 }
 
 /** The newest telling line per node and supervisor, from the ends of the logs. */
@@ -49,8 +42,9 @@ export function lookAtLogs(p: Paths, trust: Trust): (node: string) => Look<LogFa
     else if (tail.value !== undefined) {
       there++
       const newest = new Map<string, LogLine>()
+      // The rest is remarks.
       for (const line of parseLog(tail.value.text, tail.value.whole, s))
-        if (tellsHealth(line)) newest.set(line.node, line)
+        if (meaning(line, line.level) !== undefined) newest.set(line.node, line)
       for (const [node, line] of newest) last.set(node, [...(last.get(node) ?? []), line])
     }
   }

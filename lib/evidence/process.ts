@@ -1,10 +1,11 @@
 import { readFileSync, readlinkSync } from 'node:fs'
+import type { MainProcess } from '../browser/types.ts'
 import { lookNetns } from '../netns.ts'
 import { type Paths, profileDir } from '../paths.ts'
 import { ageMs, listPids, netnsInode, readArgv, readStat, readUptime } from '../proc.ts'
-import type { Look, Node } from '../types.ts'
+import type { Node } from '../types.ts'
 import type { Sight } from './sight.ts'
-import type { ProcessFact } from './types.ts'
+import type { LiveFacts } from './types.ts'
 
 interface Candidate {
   readonly pid: number
@@ -52,8 +53,8 @@ export function lookForBrowsers(
   p: Paths,
   nodes: readonly Node[],
   sight: Pick<Sight, 'processes' | 'absenceCounts'>,
-): ReadonlyMap<string, Look<ProcessFact>> {
-  const out = new Map<string, Look<ProcessFact>>()
+): ReadonlyMap<string, LiveFacts['process']> {
+  const out = new Map<string, LiveFacts['process']>()
   let found: Candidate[] = []
   let why = sight.processes.seen ? '' : sight.processes.why
   if (sight.processes.seen)
@@ -71,17 +72,20 @@ export function lookForBrowsers(
     const ns = lookNetns(p, node.netns)
     const netns = ns.seen ? ns.value.inode : undefined
     const dir = profileDir(p, node.name).slice(p.profiles.length + 1)
-    let fact: ProcessFact = { present: false }
+    let main: MainProcess | undefined
     for (const { pid } of found.filter((c) => c.node === dir)) {
       const stat = readStat(p.proc, pid)
       if (stat === undefined || stat.state === 'Z' || stat.state === 'X') continue
       if (!isOurs(p, node.name, pid, netns)) continue
-      fact = { present: true, pid, ageMs: ageMs(stat.startTicks, uptime), state: stat.state }
+      const { startTicks, state } = stat
+      // Of two the oldest, as the watchdog has it.
+      if (main === undefined || startTicks < main.startTicks)
+        main = { pid, startTicks, ageMs: ageMs(startTicks, uptime), state }
     }
     out.set(
       node.name,
-      fact.present || sight.absenceCounts
-        ? { seen: true, value: fact }
+      main !== undefined || sight.absenceCounts
+        ? { seen: true, value: main }
         : { seen: false, why: 'not found, and no receipt says which PID namespace is the host’s' },
     )
   }

@@ -24,8 +24,13 @@ function rec(v: unknown, what: string): Json {
 
 function mark(v: unknown): LayerMark | undefined {
   if (!isRecord(v) || !isLayer(v.layer) || !MARKS.includes(String(v.state))) return undefined
-  const note = text(v.note)
-  return { layer: v.layer, state: v.state as LayerMark['state'], ...(note === '' ? {} : { note }) }
+  const [note, code] = [text(v.note), text(v.code, 60)]
+  return {
+    layer: v.layer,
+    state: v.state as LayerMark['state'],
+    ...(code === '' ? {} : { code }),
+    ...(note === '' ? {} : { note }),
+  }
 }
 
 /**
@@ -45,6 +50,7 @@ export function parseReceipt(json: string): Receipt {
     else if (typeof v === 'number' || typeof v === 'boolean') extra[clean(k, 40)] = v
   const actions = (Array.isArray(o.actions) ? o.actions : []).filter(isRecord).map((a) => ({
     kind: text(a.kind, 60),
+    ...(text(a.code) === '' ? {} : { code: text(a.code, 60) }),
     startedWallMs: typeof a.startedWallMs === 'number' ? a.startedWallMs : 0,
     durationMs: typeof a.durationMs === 'number' ? a.durationMs : 0,
     helped: a.helped === true,

@@ -2,7 +2,9 @@ import { clean, seconds } from '../text.ts'
 import type { Supervisor } from '../types.ts'
 import type { Judged } from './collect.ts'
 import { phrase } from './decide.ts'
-import { hear, SUPERVISORS } from './statements.ts'
+import { SUPERVISORS } from './owners.ts'
+import { hear } from './statements.ts'
+import type { Unknown } from './types.ts'
 
 /** What the host knows of one supervisor's work on one node. */
 export interface SupervisorEvidence {
@@ -17,14 +19,19 @@ export interface SupervisorEvidence {
   readonly unknown: readonly string[]
 }
 
+/** Why something is not known, for a person: `receipt of agent-health: there is none`. */
+export function unknownText(u: Unknown): string {
+  return `${u.what}${u.supervisor === undefined ? '' : ` of ${u.supervisor}`}: ${u.why}`
+}
+
 /** What is known per supervisor: the newest thing said that may be believed. Pure. */
 export function perSupervisor({ facts }: Judged): SupervisorEvidence[] {
   const heard = hear(facts)
   return SUPERVISORS.map((supervisor) => {
     const last = heard.statements.findLast((s) => s.supervisor === supervisor)
-    const unknown = heard.unknowns.filter(
-      (u) => u.includes(supervisor) || (!u.startsWith('receipt') && !u.startsWith('no receipt')),
-    )
+    const unknown = heard.unknowns
+      .filter((u) => u.supervisor === undefined || u.supervisor === supervisor)
+      .map(unknownText)
     const timer = facts.units.seen ? facts.units.value.timers[supervisor] : undefined
     const run = facts.units.seen ? facts.units.value.runs[supervisor] : undefined
     const timerText =
@@ -58,7 +65,7 @@ export function evidenceJson(judged: readonly Judged[]): unknown {
     ageMs: j.verdict.ageMs,
     supervisors: perSupervisor(j),
     notes: j.verdict.notes,
-    unknown: j.verdict.unknowns,
+    unknown: j.verdict.unknowns.map(unknownText),
   }))
 }
 
@@ -75,7 +82,7 @@ export function evidenceText(judged: readonly Judged[]): string {
       out.push(`  ${e.supervisor.padEnd(19)} ${e.verdict.padEnd(9)}${how}${why}; timer ${e.timer}`)
     }
     for (const note of j.verdict.notes) out.push(`  note: ${clean(note)}`)
-    for (const u of j.verdict.unknowns) out.push(`  not known: ${clean(u)}`)
+    for (const u of j.verdict.unknowns) out.push(`  not known: ${clean(unknownText(u))}`)
   }
   return out.join('\n')
 }

@@ -1,6 +1,15 @@
 import { EXIT } from '../exit-codes.ts'
 import type { Layer, MarkState, Receipt, Supervisor } from '../types.ts'
-import type { FactState, JournalRun, LogLine, NodeFacts, Source, TunnelFact } from './types.ts'
+import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, SUPERVISORS, VOUCHED } from './owners.ts'
+import { meaning } from './told.ts'
+import type { FactState, JournalRun, LogLine, NodeFacts, Source, Told, TunnelFact, Unknown } from './types.ts'
+
+/** What a statement says of one layer. */
+export interface Mark {
+  readonly state: FactState
+  readonly note: string
+  readonly code?: string
+}
 
 /**
  * One thing said about a node at one time by a source that may be believed. `failedSomewhere`: the
@@ -10,7 +19,7 @@ export interface Statement {
   readonly source: Source
   readonly supervisor: Supervisor
   readonly atBootMs: number
-  readonly marks: ReadonlyMap<Layer, { state: FactState; note: string }>
+  readonly marks: ReadonlyMap<Layer, Mark>
   readonly failedSomewhere: boolean
   /** The run as a whole was healthy. */
   readonly healthy: boolean
@@ -18,60 +27,8 @@ export interface Statement {
   readonly tunnelNotTold?: true
 }
 
-export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
-
-/**
- * Periods of the timers in milliseconds (DESIGN §5). Not what the receipt says of its own due time, which
- * has slack in it and would stretch the limit.
- */
-export const PERIOD_MS: Readonly<Record<Supervisor, number>> = {
-  'chromebox-watchdog': 120_000,
-  'cdp-relay-watchdog': 300_000,
-  'agent-health': 300_000,
-}
-
-/** Evidence older than this many periods is history. */
-export const MAX_PERIODS = 3
-
 /** A run writes its receipt and exits within this time; a later exit belongs to a later run. */
 const SAME_RUN_MS = 3_000
-
-/** The layers a healthy run of each supervisor has vouched for. */
-const VOUCHED: Readonly<Record<Supervisor, readonly Layer[]>> = {
-  'chromebox-watchdog': ['netns', 'egress', 'process', 'cdp', 'page'],
-  'cdp-relay-watchdog': ['netns', 'cdp', 'relay'],
-  'agent-health': ['cdp', 'relay', 'api'],
-}
-
-/** What lives in the browser: what was said about it before the browser (re)started is void. */
-const OF_THE_BROWSER: ReadonlySet<Layer> = new Set<Layer>(['process', 'cdp', 'page', 'api'])
-
-/**
- * Contract texts (DESIGN §7–§9) and the layer they speak of; first match wins. Only for sources that
- * carry no layer of their own: journal and log lines.
- */
-const TEXT_LAYER: readonly [RegExp, Layer][] = [
-  [/uplink down|egress down|handshake/i, 'egress'],
-  [/netns \S+ (missing|broken)|is not a namespace|veth \S+( in \S+)? (has no|is down)/i, 'netns'],
-  [/no chromium process/i, 'process'],
-  [/CDP unreachable|browser down behind/i, 'cdp'],
-  [/chat page|target list/i, 'page'],
-  [/squatt|relay (down|missing|unreachable)/i, 'relay'],
-  [/api (timeout|http|unreachable)|renderer not responding|still down after restart|circuit/i, 'api'],
-  [/netns-fault/i, 'netns'],
-  [/tunnel[- ](restart|fault)|uplink-fault/i, 'egress'],
-  [/browser-fault|HELD DOWN|relaunch FAILED|skip kill/i, 'process'],
-  [/relay-fault|relay restart FAILED/i, 'relay'],
-  [/api-fault/i, 'api'],
-]
-
-/** The layer a contract text speaks of; undefined when it names none. The reason at its end counts first. */
-export function layerOfText(text: string): Layer | undefined {
-  const reason = text.replace(/^.*needs operator attention:/, '')
-  for (const t of reason === text ? [text] : [reason, text])
-    for (const [re, layer] of TEXT_LAYER) if (re.test(t)) return layer
-  return undefined
-}
 
 function factState(m: MarkState): FactState | undefined {
   if (m === 'not-configured') return 'absent'
@@ -99,23 +56,31 @@ export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
 }
 
 function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
-  const marks = new Map<Layer, { state: FactState; note: string }>()
+  const isVoid = (layer: Layer): boolean =>
+    OF_THE_BROWSER.has(layer) && browserSince !== undefined && r.at.bootMs < browserSince
+  const marks = new Map<Layer, Mark>()
   for (const m of r.layers) {
     const state = factState(m.state)
     if (state === undefined) continue
-    if (OF_THE_BROWSER.has(m.layer) && browserSince !== undefined && r.at.bootMs < browserSince) continue
-    marks.set(m.layer, { state, note: m.note ?? '' })
+    if (isVoid(m.layer)) continue
+    // It asks for the version alone: whether the list of targets comes as well is the watchdog's to say.
+    if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
+    // A run that was cut short before it could tell vouches for nothing; a pause is told over what was seen.
+    const vague = r.verdict.state === 'unknown' && r.verdict.layer === undefined
+    if (vague && r.verdict.code !== 'paused' && state === 'ok') continue
+    const code = m.code === undefined ? {} : { code: m.code }
+    marks.set(m.layer, { state, note: m.note ?? '', ...code })
   }
-  const v = r.verdict
-  if (v.layer !== undefined && v.state !== 'healthy')
-    marks.set(v.layer, { state: v.state === 'unhealthy' ? 'fail' : 'unknown', note: v.reason })
+  const { state, layer, code, reason: note } = r.verdict
+  if (layer !== undefined && state !== 'healthy' && !isVoid(layer))
+    marks.set(layer, { state: state === 'unhealthy' ? 'fail' : 'unknown', note, code })
   return {
     source: 'receipt',
     supervisor: r.supervisor,
     atBootMs: r.at.bootMs,
     marks,
-    failedSomewhere: v.state === 'unhealthy' && v.layer === undefined,
-    healthy: v.state === 'healthy',
+    failedSomewhere: state === 'unhealthy' && layer === undefined,
+    healthy: state === 'healthy',
   }
 }
 
@@ -136,7 +101,7 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   const pause = facts.pausedBootMs
   if (pause !== undefined && at >= pause.from && at <= pause.until + SAME_RUN_MS) return undefined
   const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
-  const marks = new Map<Layer, { state: FactState; note: string }>()
+  const marks = new Map<Layer, Mark>()
   for (const layer of VOUCHED[s])
     if (!(OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince))
       marks.set(layer, { state: 'ok', note: '' })
@@ -153,12 +118,13 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   return { ...base, marks }
 }
 
-function failure(s: Supervisor, source: Source, at: number, text: string): Statement {
-  const layer = layerOfText(text)
-  const marks = new Map<Layer, { state: FactState; note: string }>()
-  if (layer !== undefined) marks.set(layer, { state: 'fail', note: text.replace(/; next: .*$/, '') })
-  const failedSomewhere = layer === undefined
-  return { source, supervisor: s, atBootMs: at, marks, failedSomewhere, healthy: false }
+/** A fault that a line tells, or one of which only that much is known. */
+function failure(s: Supervisor, source: Source, at: number, told?: Told): Statement {
+  const { layer, text = '', code, cause } = told ?? {}
+  const because = cause ?? code
+  const mark: Mark = { state: 'fail', note: text, ...(because === undefined ? {} : { code: because }) }
+  const marks = new Map<Layer, Mark>(layer === undefined ? [] : [[layer, mark]])
+  return { source, supervisor: s, atBootMs: at, marks, failedSomewhere: layer === undefined, healthy: false }
 }
 
 /** What one run of a loop over all rows may take (its unit's TimeoutStartSec): its first receipts are that old at its end. */
@@ -198,21 +164,17 @@ function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
   if (same && last.status !== EXIT.UNHEALTHY) return undefined
   // A fleet-wide run fails for any of its nodes: without a line about this one it says nothing of it.
   if (run.failure === undefined && run.supervisor !== 'chromebox-watchdog') return undefined
-  return failure(run.supervisor, 'journal', run.endBootMs, run.failure ?? 'the run failed')
+  return failure(run.supervisor, 'journal', run.endBootMs, run.failure)
 }
-
-/** What a run prints when a fault is over: a repair that helped, or a look that found it gone. */
-export const RECOVERED = /\b(OK after|restart OK|healthy again)\b|\brecovered:/i
 
 /** Failure lines only: a log is silent about health, so it can only take trust away. */
 function fromLog(line: LogLine, facts: NodeFacts, browserSince: number | undefined): Statement | undefined {
   const at = facts.now.bootMs - (facts.now.wallMs - line.wallMs)
-  if (RECOVERED.test(line.text) || !/^(FAIL|FAIL_LOUD|PAGE)$/.test(line.level)) return undefined
-  const s = failure(line.supervisor, 'log', at, line.text)
-  const layer = layerOfText(line.text)
+  if (meaning(line, line.level) !== 'fault') return undefined
+  const { layer } = line
   const stale =
     layer !== undefined && OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince
-  return stale ? undefined : s
+  return stale ? undefined : failure(line.supervisor, 'log', at, line)
 }
 
 /** The run records of systemd that no receipt tells more about. */
@@ -224,8 +186,7 @@ function fromUnits(facts: NodeFacts, receipts: readonly Statement[]): (Statement
     if (!run.ended) continue
     if (receipts.some((r) => r.supervisor === s && r.atBootMs >= run.exitBootMs - SAME_RUN_MS)) continue
     if (run.status === 0 && run.result === 'success') out.push(vouch(s, 'unit', run.exitBootMs, facts))
-    else if (run.status === 1 && s === 'chromebox-watchdog')
-      out.push(failure(s, 'unit', run.exitBootMs, 'the last run found a fault'))
+    else if (run.status === 1 && s === 'chromebox-watchdog') out.push(failure(s, 'unit', run.exitBootMs))
   }
   return out
 }
@@ -233,38 +194,36 @@ function fromUnits(facts: NodeFacts, receipts: readonly Statement[]): (Statement
 export interface Heard {
   readonly statements: readonly Statement[]
   /** Why something that was there does not count, and what could not be looked at. */
-  readonly unknowns: readonly string[]
+  readonly unknowns: readonly Unknown[]
 }
 
-/** Everything that may be believed about the node, and why the rest may not. Pure. */
+/** Everything that may be believed about the node, oldest first, and why the rest may not. Pure. */
 export function hear(facts: NodeFacts): Heard {
-  const unknowns: string[] = []
+  const unknowns: Unknown[] = []
+  const miss = (what: string, why: string) => unknowns.push({ what, why })
   const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
   const receipts: Statement[] = []
-  for (const s of SUPERVISORS) {
-    const look = facts.receipts[s]
-    if (!look.seen) unknowns.push(`receipt of ${s}: ${look.why}`)
-    else if (look.value === undefined) unknowns.push(`no receipt of ${s}`)
-    else {
-      const why = whyNot(look.value, facts)
-      if (why === undefined) receipts.push(fromReceipt(look.value, browserSince))
-      else unknowns.push(`receipt of ${s} does not count: ${why}`)
-    }
+  for (const supervisor of SUPERVISORS) {
+    const look = facts.receipts[supervisor]
+    const of = look.seen ? look.value : undefined
+    const why = !look.seen ? look.why : of === undefined ? 'there is none' : whyNot(of, facts)
+    if (why !== undefined) unknowns.push({ what: 'receipt', supervisor, why })
+    else if (of !== undefined) receipts.push(fromReceipt(of, browserSince))
   }
   const rest: (Statement | undefined)[] = fromUnits(facts, receipts)
-  if (!facts.units.seen) unknowns.push(`units: ${facts.units.why}`)
+  if (!facts.units.seen) miss('units', facts.units.why)
   if (facts.journal !== undefined) {
-    if (!facts.journal.seen) unknowns.push(`journal: ${facts.journal.why}`)
+    if (!facts.journal.seen) miss('journal', facts.journal.why)
     else {
       const { runs, incomplete, begins } = facts.journal.value
-      if (begins !== undefined) unknowns.push(`journal: ${begins}`)
-      else if (runs.length === 0) unknowns.push('journal: no recent run in it')
-      if (incomplete !== undefined) unknowns.push(`journal: ${incomplete}`)
+      if (begins !== undefined) miss('journal', begins)
+      else if (runs.length === 0) miss('journal', 'no recent run in it')
+      if (incomplete !== undefined) miss('journal', incomplete)
       for (const run of runs)
         if (incomplete === undefined || run.outcome === 'failure') rest.push(fromJournal(run, facts))
     }
   }
-  if (!facts.logs.seen) unknowns.push(`logs: ${facts.logs.why}`)
+  if (!facts.logs.seen) miss('logs', facts.logs.why)
   else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts, browserSince))
   const counted = rest.filter(
     (s) => s !== undefined && tooOld(facts, s.supervisor, s.atBootMs) === undefined,

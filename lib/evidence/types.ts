@@ -1,3 +1,6 @@
+import type { BrowserLook, CdpFinding, PageFinding } from '../browser/types.ts'
+import type { NetnsLook } from '../netns.ts'
+import type { Code } from '../report/codes.ts'
 import type { Layer, Look, Now, Receipt, Supervisor } from '../types.ts'
 
 /** Where a statement about a node comes from. `live` is a look made now, by us, at the thing itself. */
@@ -39,41 +42,32 @@ export interface TunnelFact {
 
 /** The answer to one GET of `/json/version` on the relay's address. */
 export type CdpAnswer =
-  | { readonly kind: 'browser'; readonly browser: string }
-  /** An answer, or bytes, that no browser gives: something else sits on the relay's address. */
+  /** A browser, and what its two answers amount to, read as the watchdog reads them. */
+  | { readonly kind: 'browser'; readonly found: CdpFinding }
+  /** An answer, or bytes, that no browser gives: something else sits on the relay's address, or on the browser's port. */
   | { readonly kind: 'not-a-browser'; readonly detail: string }
   /** Nobody listens there. */
   | { readonly kind: 'refused' }
-  /** Taken and closed without a byte: the relay works, what is behind it refused. */
+  /** Taken and closed without a byte. */
   | { readonly kind: 'closed' }
   | { readonly kind: 'timeout'; readonly afterMs: number }
   /** The kernel has no way to the address. */
   | { readonly kind: 'unreachable'; readonly detail: string }
 
-export interface ProcessFact {
-  readonly present: boolean
-  readonly pid?: number
-  readonly ageMs?: number
-  /** The letter of /proc/<pid>/stat; `T` is stopped. */
-  readonly state?: string
-}
-
-export type PageFact =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly detail: string }
-  /** There is a page of that title, and it could not be told from the browser's own error page. */
-  | { readonly ok: 'unsure'; readonly detail: string }
-
 export interface LiveFacts {
+  /** What a page must be titled and which port the browser has: how `judgeBrowser` is asked. */
+  readonly asked: { readonly title: string; readonly port: number }
   /** Seen only from the host's PID namespace with nothing hidden. */
-  readonly process: Look<ProcessFact>
-  /** The name of the node's namespace, when this host has none of that name. */
-  readonly missingNetns?: string
+  readonly process: BrowserLook['process']
+  /** The node's namespace by its name; seen only where the directory of names is the host's. */
+  readonly netns: { readonly name: string; readonly look: Look<NetnsLook> }
   /** The host's end of the veth, by its address; seen only from the host's network namespace. */
   readonly gateway: Look<boolean>
   /** Seen only from the host's network namespace. */
   readonly cdp: Look<CdpAnswer>
-  readonly page: Look<PageFact>
+  readonly page: Look<PageFinding>
+  /** The list of targets came and is one. */
+  readonly listed: boolean
 }
 
 /** How the last run of a supervisor's service ended, as systemd remembers it. */
@@ -112,13 +106,26 @@ export interface UnitFacts {
   readonly runs: Readonly<Record<Supervisor, UnitRun>>
 }
 
+/** What a line of a log or of the journal says. */
+export interface Told {
+  readonly text: string
+  /** Absent in a line of a release that wrote none. */
+  readonly code?: Code
+  /** The finding behind a code that does not tell the layer by itself. */
+  readonly cause?: Code
+  /** The layer it is about, where anything tells it. */
+  readonly layer?: Layer
+  /** The command that the line ends with. */
+  readonly next?: string
+}
+
 /** One run of a node's supervisor in the journal, told by PID 1 and by the run itself (root only). */
 export interface JournalRun {
   readonly supervisor: Supervisor
   readonly endBootMs: number
   readonly outcome: 'success' | 'failure' | 'locked'
   /** The last failure line the run printed for this node. */
-  readonly failure?: string
+  readonly failure?: Told
 }
 
 export interface JournalFacts {
@@ -130,11 +137,10 @@ export interface JournalFacts {
 }
 
 /** The newest lines about a node in one supervisor's log. */
-export interface LogLine {
+export interface LogLine extends Told {
   readonly supervisor: Supervisor
   readonly wallMs: number
   readonly level: string
-  readonly text: string
 }
 
 export interface LogFacts {
@@ -158,6 +164,19 @@ export interface LayerKnowledge {
   readonly source: Source
   readonly ageMs: number
   readonly note: string
+  /** The finding's code, where it fails or could not be looked at and that is known. */
+  readonly code?: string
+  /** Who looks at what is not known of it, where that is not the layer's owner. */
+  readonly next?: Supervisor
+}
+
+/** Something that could not be looked at, or does not count. */
+export interface Unknown {
+  /** `receipt`, `units`, `journal`, `logs`, a live look. */
+  readonly what: string
+  /** Whose, when it is one supervisor's. */
+  readonly supervisor?: Supervisor
+  readonly why: string
 }
 
 export type Word = 'ACTIVE' | 'ACTIVE [*]' | 'DEGRADED' | 'STOPPED' | 'PAUSED' | 'HELD DOWN' | 'UNKNOWN'
@@ -177,7 +196,7 @@ export interface NodeVerdict {
   /** Everything an operator should know besides: unarmed timers, a pause, an overdue run. */
   readonly notes: readonly string[]
   /** Why anything is unknown. */
-  readonly unknowns: readonly string[]
+  readonly unknowns: readonly Unknown[]
 }
 
 /** For anything read over CDP from this shell. */

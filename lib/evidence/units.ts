@@ -11,7 +11,7 @@ import {
 } from '../systemd.ts'
 import { clean } from '../text.ts'
 import type { Look, Supervisor } from '../types.ts'
-import { SUPERVISORS } from './statements.ts'
+import { SUPERVISORS } from './owners.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 

@@ -1,10 +1,9 @@
+import { text } from '../report/codes.ts'
 import type { Layer } from '../types.ts'
-import { liveMarks } from './live-marks.ts'
-import { type Heard, type Statement, tunnelOf } from './statements.ts'
+import { liveMarks, unanswered } from './live-marks.ts'
+import { OWNER, PATH, VOUCHED } from './owners.ts'
+import { type Heard, type Mark, type Statement, tunnelOf } from './statements.ts'
 import type { LayerKnowledge, NodeFacts } from './types.ts'
-
-/** The path of a node as the status shows it; `registry` is where the node's name comes from. */
-export const PATH: readonly Layer[] = ['netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api']
 
 export const nothing = (layer: Layer, note = ''): LayerKnowledge => ({
   layer,
@@ -16,37 +15,100 @@ export const nothing = (layer: Layer, note = ''): LayerKnowledge => ({
 
 type Known = Map<Layer, LayerKnowledge>
 
-const markOf = (
-  layer: Layer,
-  m: { state: LayerKnowledge['state']; note: string },
-  s: Statement,
-  now: number,
-) => ({
+/** One statement about one layer. */
+interface Word {
+  readonly by: Statement
+  readonly mark: Mark
+}
+
+const decides = ({ mark }: Word): boolean => mark.state !== 'unknown'
+
+/** "Well, or without a tunnel": takes back a fault, and adds nothing to what was seen of the tunnel before. */
+const tunnelNotTold = ({ by, mark }: Word): boolean => by.tunnelNotTold === true && mark.state === 'unknown'
+
+/**
+ * The one that counts of all that was said about a layer, oldest first. An `unknown` never replaces what somebody
+ * saw; the owner's word stands before everybody else's, and a fault that was seen is never hidden: another's `fail`
+ * counts when it is newer than the owner's `ok`, another's `ok` only where the owner has said nothing. Pure.
+ */
+export function counts(words: readonly Word[], owner: Statement['supervisor']): Word | undefined {
+  const own = words.filter((w) => w.by.supervisor === owner)
+  const seen = own.findLast(decides)
+  const last = own.findLast((w) => decides(w) || tunnelNotTold(w))
+  const said = last !== undefined && seen?.mark.state === 'fail' ? last : (seen ?? last)
+  if (said?.mark.state === 'fail') return said
+  // Of each of the others the newest: what he saw later he says himself.
+  const others = words.filter(
+    (w) =>
+      w.by.supervisor !== owner &&
+      w === words.findLast((x) => x.by.supervisor === w.by.supervisor && decides(x)),
+  )
+  const fault = others.findLast(
+    (w) => w.mark.state === 'fail' && (last === undefined || w.by.atBootMs >= last.by.atBootMs),
+  )
+  if (fault !== undefined || (said !== undefined && decides(said))) return fault ?? said
+  return others.at(-1) ?? said ?? own.at(-1) ?? words.at(-1)
+}
+
+/** Which half of the layer a statement is about: the namespace, or the veth that leads into it. */
+const ofNamespace = ({ by, mark }: Word): boolean =>
+  by.supervisor === OWNER.netns || mark.code === 'netns-missing' || mark.code === 'netns-unseen'
+
+/** Two looks at two halves: one that is well refutes no fault of the other, and is not the whole. */
+function netnsKnown(words: readonly Word[], now: number): LayerKnowledge | undefined {
+  const namespace = counts(words.filter(ofNamespace), OWNER.netns)
+  const veth = counts(
+    words.filter((w) => !ofNamespace(w)),
+    OWNER.relay,
+  )
+  const halves = [namespace, veth].filter((w) => w !== undefined)
+  const fault = halves.find((w) => w.mark.state === 'fail') ?? halves.find((w) => !decides(w))
+  if (fault !== undefined) return knownBy('netns', fault, now)
+  if (namespace === undefined && veth === undefined) return undefined
+  if (veth === undefined) return { ...nothing('netns', 'the veth was not seen'), next: OWNER.relay }
+  if (namespace === undefined) return nothing('netns', 'only its veth was seen')
+  // As old as the older of the two.
+  return knownBy('netns', veth.by.atBootMs < namespace.by.atBootMs ? veth : namespace, now)
+}
+
+const knownBy = (layer: Layer, { by, mark }: Word, now: number): LayerKnowledge => ({
   layer,
-  ...m,
-  source: s.source,
-  ageMs: Math.max(0, now - s.atBootMs),
+  ...mark,
+  source: by.source,
+  ageMs: Math.max(0, now - by.atBootMs),
 })
 
-/** Per layer the newest statement, oldest statements first. */
+/** Per layer what counts of all that was said. */
 function remembered(facts: NodeFacts, heard: Heard): Known {
   const know: Known = new Map()
-  let netnsBlamedBy: Statement['supervisor'] | undefined
-  for (const s of heard.statements)
-    for (const [layer, m] of s.marks) {
-      if (layer === 'netns') {
-        // Each supervisor looks at one half of this layer (the namespace; the veth), so one's "ok" does
-        // not refute the other's "fail".
-        if (m.state !== 'fail' && netnsBlamedBy !== undefined && netnsBlamedBy !== s.supervisor) continue
-        netnsBlamedBy = m.state === 'fail' ? s.supervisor : undefined
-      }
-      // "Well, or without a tunnel" adds nothing to what was seen of it before, unless that was a fault.
-      const before = know.get(layer)?.state
-      if (layer === 'egress' && s.tunnelNotTold && (before === 'ok' || before === 'absent')) continue
-      know.set(layer, markOf(layer, m, s, facts.now.bootMs))
+  for (const layer of PATH) {
+    const words = heard.statements.flatMap((by): Word[] => {
+      const mark = by.marks.get(layer)
+      return mark === undefined ? [] : [{ by, mark }]
+    })
+    const now = facts.now.bootMs
+    const word = layer === 'netns' ? undefined : counts(words, OWNER[layer])
+    const own = layer === 'netns' ? netnsKnown(words, now) : undefined
+    const known = word === undefined ? own : knownBy(layer, word, now)
+    if (known !== undefined) know.set(layer, known)
+  }
+  // A run that found a fault and did not say where takes back what was seen well before it.
+  for (const s of heard.statements) {
+    if (!s.failedSomewhere || s !== heard.statements.findLast((x) => x.supervisor === s.supervisor)) continue
+    const ageMs = facts.now.bootMs - s.atBootMs
+    for (const layer of VOUCHED[s.supervisor]) {
+      const k = know.get(layer)
+      if (k?.state === 'ok' && k.ageMs >= ageMs) know.set(layer, nothing(layer, text('last-run-failed')))
     }
+  }
   return know
 }
+
+/** A fault that is known keeps its code when systemd says the same. */
+const fault = (old: LayerKnowledge | undefined): Pick<LayerKnowledge, 'state' | 'code'> => ({
+  state: 'fail',
+  ...(old?.state === 'fail' && old.code !== undefined ? { code: old.code } : {}),
+})
 
 /** What systemd says of the units as they are now. */
 function addUnits(know: Known, facts: NodeFacts): void {
@@ -58,8 +120,15 @@ function addUnits(know: Known, facts: NodeFacts): void {
     ['relay', u.relay],
   ] as const)
     if (!unit.active && !unit.changing)
-      know.set(layer, { layer, state: 'fail', source: 'unit', ageMs: 0, note: `unit ${unit.text}` })
-    else if (unit.active && know.get(layer)?.state !== 'fail' && layer !== 'netns')
+      know.set(layer, {
+        ...fault(know.get(layer)),
+        layer,
+        source: 'unit',
+        ageMs: 0,
+        note: `unit ${unit.text}`,
+      })
+    // A socket that listens and a namespace that was made are no look at what answers there.
+    else if (layer === 'process' && unit.active && know.get(layer)?.state !== 'fail')
       know.set(layer, { layer, state: 'ok', source: 'unit', ageMs: 0, note: '' })
 }
 
@@ -83,24 +152,40 @@ function addTunnel(know: Known, facts: NodeFacts): void {
   know.set('egress', { layer: 'egress', state: 'fail', source: 'unit', ageMs: 0, note })
 }
 
+/** Whether a live look that finds a layer well takes back the fault that is known of it. */
+function refutes(facts: NodeFacts, fault: LayerKnowledge): boolean {
+  const { cdp } = facts.live
+  const found = cdp.seen && cdp.value.kind === 'browser' ? cdp.value.found : undefined
+  // The look that finds the layer well has seen the name again.
+  if (fault.code === 'netns-missing') return true
+  // The host's end of the veth is half of the layer: without an answer it says nothing of the other end.
+  if (fault.layer === 'netns') return fault.source === 'unit' || found !== undefined
+  // An answer is somebody's, and whose is seen at the process. A browser started since has voided the watchdog's word
+  // already; one that runs outside its unit is not what systemd looks at.
+  if (fault.layer === 'process') return facts.live.process.seen || fault.code === undefined
+  // An answer while our socket is down is somebody else's.
+  if (fault.layer === 'relay') return fault.source !== 'unit'
+  // Another's answer is as well-formed as the browser's; only who can look at the sockets can tell.
+  if (fault.code === 'port-squatted') return found?.state === 'ok' && found.identity !== undefined
+  return true
+}
+
 function addLive(know: Known, facts: NodeFacts): void {
-  const seen = liveMarks(facts.live)
-  const answers = seen.some((m) => m.layer === 'cdp' && m.state === 'ok')
-  for (const m of seen) {
+  const silent = unanswered(facts.live)
+  if (silent !== undefined)
+    for (const layer of ['cdp', 'page', 'relay'] as const)
+      if (know.get(layer)?.state === 'ok') know.set(layer, nothing(layer, silent))
+  for (const m of liveMarks(facts.live)) {
     const old = know.get(m.layer)
-    if (m.state === 'ok' && old?.state === 'fail') {
-      // The host's end of the veth is half of the netns layer: alone it does not refute what a run found.
-      if (m.layer === 'netns' && old.source !== 'unit' && !answers) continue
-      // An answer while our socket is down is somebody else's.
-      if (m.layer === 'relay' && old.source === 'unit') {
+    if (old?.state === 'fail' && (m.state === 'unknown' || (m.state === 'ok' && !refutes(facts, old)))) {
+      if (m.layer === 'relay')
         know.set('relay', { ...old, note: `something that is not the relay answers (${old.note})` })
-        continue
-      }
+      // What lists its pages is not the node's browser.
+      if (m.layer === 'cdp') break
+      continue
     }
     know.set(m.layer, { ...m, source: 'live', ageMs: 0 })
   }
-  if (answers && !facts.live.process.seen)
-    know.set('process', { layer: 'process', state: 'ok', source: 'live', ageMs: 0, note: 'answers over CDP' })
 }
 
 /** What a layer cannot be well without. The API is checked over the relay and does not live behind it. */
@@ -110,14 +195,12 @@ const RESTS_ON: readonly (readonly [Layer, readonly Layer[]])[] = [
   ['api', ['egress', 'process', 'cdp', 'page']],
 ]
 
-/** In the namespace itself, not at the host's end of the veth: nothing inside is known to have outlived it. */
-const NAMESPACE_GONE = /\bnetns \S+ (missing|broken|is not a namespace)/
-
 /** Takes back what was seen well before something below it failed: nobody has seen it since. */
 function doubt(know: Known): void {
   const failed = (layer: Layer) => (know.get(layer)?.state === 'fail' ? know.get(layer) : undefined)
   const netns = failed('netns')
-  const gone = netns !== undefined && (netns.source === 'unit' || NAMESPACE_GONE.test(netns.note))
+  // The namespace itself, not an end of the veth: nothing inside is known to have outlived it.
+  const gone = netns !== undefined && (netns.source === 'unit' || netns.code === 'netns-missing')
   for (const layer of PATH) {
     const k = know.get(layer)
     if (k === undefined || k.state !== 'ok' || k.source === 'live') continue
@@ -130,7 +213,7 @@ function doubt(know: Known): void {
   }
 }
 
-/** Per layer: what is seen live wins, then systemd's word about the unit as it is now, then the newest statement. Pure. */
+/** Per layer: what is seen live wins, then systemd's word about the unit as it is now, then what was said. Pure. */
 export function weigh(facts: NodeFacts, heard: Heard): LayerKnowledge[] {
   const know = remembered(facts, heard)
   addTunnel(know, facts)

@@ -194,18 +194,13 @@ export const CODES = {
     '`relay cannot have <peer>:<port>: …`',
   ),
   'relay-not-asked': unknown(undefined, 'relay does not answer, and {why}', SILENT),
-  'browser-refused': fault(
-    'process',
-    'browser down behind a working relay',
-    '`browser down behind a working relay`',
-  ),
   'browser-down': fault(
     'cdp',
     'browser down behind a working relay',
     '`browser down behind a working relay`',
   ),
   'browser-and-relay-down': fault(
-    'process',
+    'cdp',
     'browser down, and its relay does not take connections on {endpoint} (looked at again when the browser answers)',
     '`browser down, and its relay does not take connections on <peer>:<port>`',
   ),

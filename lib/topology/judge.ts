@@ -1,17 +1,12 @@
-import type { Interface } from '../netns.ts'
-import type { Look, MarkState, Node } from '../types.ts'
+import { decide as decideRelay } from '../supervisors/cdp-relay-watchdog/decide.ts'
+import { peerFinding, vethFinding } from '../supervisors/cdp-relay-watchdog/decide-below.ts'
+import { linkWith } from '../supervisors/cdp-relay-watchdog/look.ts'
+import { decide } from '../supervisors/chromebox-watchdog/decide.ts'
+import { emptyMemory } from '../supervisors/chromebox-watchdog/memory.ts'
+import type { LayerMark, Look, Node, Now, Verdict } from '../types.ts'
 import { ownershipOf } from './ownership.ts'
 import { findStrays } from './strays.ts'
-import type {
-  FleetLook,
-  InsideLook,
-  LinkNames,
-  NodeTopology,
-  Ownership,
-  Part,
-  PartMark,
-  Topology,
-} from './types.ts'
+import type { FleetLook, InsideLook, NodeLook, NodeTopology, Ownership, PartMark, Topology } from './types.ts'
 
 /**
  * The fleet as it is, from one look. Pure.
@@ -38,117 +33,66 @@ export function judgeTopology(look: FleetLook, isLocal: (node: Node) => boolean)
   }
 }
 
+/** The layers of a node as their owners judge them from one look of theirs, and the two ends of its veth. */
 function judgeNode(look: FleetLook, node: Node): NodeTopology {
-  const names = look.names.get(node.name)
+  const seen = look.nodes.get(node.name)
   const inside = look.inside.get(node.netns)
+  const layers = seen === undefined ? new Map() : layersOf(seen, look.now)
+  const part = (of: PartMark['part']): PartMark => {
+    const { state, note = '', code } = layers.get(of) ?? { state: 'unknown', note: 'not asked' }
+    return { part: of, state, note, ...(code === undefined ? {} : { code }) }
+  }
   return {
     node: node.name,
     port: node.cdpPort,
     parts: [
-      linkMark('veth', look.hostLinks, names?.veth ?? '', node.gw),
-      netnsMark(look, node),
+      vethMark(seen, node),
+      part('netns'),
       inside === undefined
         ? { part: 'peer', state: 'not-checked', note: '' }
-        : linkMark('peer', inside.links, names?.vpeer ?? '', node.peer),
-      relayMark(look, node),
-      cdpMark(look, node),
-      browserMark(look, node, inside),
-      tunnelMark(look, node, inside, names),
+        : peerMark(node, inside.links, look.names.get(node.name)?.vpeer ?? ''),
+      ...(['egress', 'process', 'cdp', 'page', 'relay'] as const).map(part),
     ],
   }
 }
 
-const mark = (part: Part, state: MarkState, note: string): PartMark => ({ part, state, note })
-
-function linkMark(part: Part, links: Look<readonly Interface[]>, name: string, address: string): PartMark {
-  if (!links.seen) return mark(part, 'unknown', links.why)
-  const found = links.value.find((l) => l.name === name)
-  if (found === undefined) return mark(part, 'fail', `no ${name}`)
-  const has = found.inet.some((a) => a.address === address && a.prefixLength === 30)
-  if (!has) return mark(part, 'fail', `${name} has no ${address}/30`)
-  return found.up ? mark(part, 'ok', `${name} ${address}/30`) : mark(part, 'fail', `${name} is down`)
+/** Nothing is done for a look, so neither memory nor policy has a say in it. */
+const POLICY = {
+  freshBrowserMs: 0,
+  backoffBaseMs: 0,
+  backoffMaxMs: 0,
+  holdAfter: Number.POSITIVE_INFINITY,
+  halfOpenMs: 0,
 }
 
-function netnsMark(look: FleetLook, node: Node): PartMark {
-  if (!look.namespaces.seen) return mark('netns', 'unknown', look.namespaces.why)
-  if (look.namespaces.value.names.includes(node.netns)) return mark('netns', 'ok', node.netns)
-  const plain = look.namespaces.value.others.includes(node.netns)
-  return mark('netns', 'fail', plain ? `${node.netns} is not a namespace` : `${node.netns} missing`)
+function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
+  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).layers
+  const relay = decideRelay(seen.relay, { attempts: 0 }, now, POLICY)
+  return new Map([...own, ...relay.layers.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }
 
-function relayMark(look: FleetLook, node: Node): PartMark {
-  const asked = look.nodes.get(node.name)
-  const endpoint = `${node.peer}:${node.cdpPort}`
-  if (asked === undefined) return mark('relay', 'unknown', 'not asked')
-  if (asked.browser !== undefined) return mark('relay', 'ok', `${endpoint} ${asked.answer.ms} ms`)
-  const { answer } = asked
-  const said = answer.kind === 'answer' ? `http ${answer.status}, not a browser's answer` : answer.detail
-  // A relay that connects, with a dead browser behind it, works.
-  if (
-    asked.inner.seen &&
-    asked.inner.value.browser !== 'answers' &&
-    (answer.kind === 'answer' || answer.stage !== 'connect')
-  ) {
-    return mark('relay', 'ok', `${endpoint} takes connections`)
-  }
-  return mark('relay', 'fail', `${endpoint} ${said}`)
+const told = (part: PartMark['part'], verdict: Verdict): PartMark => ({
+  part,
+  state: verdict.state === 'unhealthy' ? 'fail' : 'unknown',
+  note: verdict.reason,
+  code: verdict.code,
+})
+
+function vethMark(seen: NodeLook | undefined, node: Node): PartMark {
+  const veth = seen?.relay.veth ?? { seen: false, why: 'not asked' }
+  if (seen === undefined || !veth.seen)
+    return { part: 'veth', state: 'unknown', note: veth.seen ? '' : veth.why }
+  const finding = vethFinding(seen.relay)
+  return finding === undefined
+    ? { part: 'veth', state: 'ok', note: `${veth.value.name} ${node.gw}/30` }
+    : told('veth', finding.verdict)
 }
 
-function cdpMark(look: FleetLook, node: Node): PartMark {
-  const inner = look.nodes.get(node.name)?.inner ?? { seen: false, why: 'not asked' }
-  const asked = look.nodes.get(node.name)
-  // Nobody may be inside, and yet an answer came through the relay.
-  if (!inner.seen)
-    return asked?.browser === undefined ? mark('cdp', 'unknown', inner.why) : mark('cdp', 'ok', asked.browser)
-  const ok = inner.value.browser === 'answers'
-  return mark(
-    'cdp',
-    ok ? 'ok' : 'fail',
-    ok ? inner.value.detail : `127.0.0.1:${node.cdpPort} ${inner.value.detail}`,
-  )
-}
-
-function browserMark(look: FleetLook, node: Node, inside: InsideLook | undefined): PartMark {
-  if (!look.browsers.seen) return mark('browser', 'unknown', look.browsers.why)
-  const mine = look.browsers.value.filter((b) => b.node === node.name)
-  const at = mine.filter(
-    (b) => b.netns === undefined || inside?.inode === undefined || b.netns === inside.inode,
-  )
-  if (at.length === 0)
-    return mark(
-      'browser',
-      'fail',
-      mine.length === 0 ? 'no process' : `pid ${mine[0]?.pid} is outside its namespace`,
-    )
-  if (at.length === 1) return mark('browser', 'ok', `pid ${at[0]?.pid}`)
-  const pids = at.map((b) => `pid ${b.pid}${b.unit === '' ? '' : ` (${b.unit})`}`).join(', ')
-  return mark(
-    'browser',
-    'fail',
-    `${at.length} processes were started with its profile: ${pids}; end the others`,
-  )
-}
-
-function tunnelMark(
-  look: FleetLook,
-  node: Node,
-  inside: InsideLook | undefined,
-  names: LinkNames | undefined,
-): PartMark {
-  const configured = look.nodes.get(node.name)?.tunnelConfigured ?? false
-  const wg = names?.wg ?? ''
-  if (inside === undefined || !inside.links.seen)
-    return mark('tunnel', configured ? 'unknown' : 'not-configured', '')
-  const link = inside.links.value.find((l) => l.name === wg)
-  if (link === undefined)
-    return configured
-      ? mark('tunnel', 'fail', `no ${wg} in ${node.netns}`)
-      : mark('tunnel', 'not-configured', '')
-  if (!link.up) return mark('tunnel', 'fail', `${wg} is down`)
-  if (!inside.handshakes.seen) return mark('tunnel', 'unknown', inside.handshakes.why)
-  const at = inside.handshakes.value.get(wg)
-  if (at === undefined) return mark('tunnel', 'fail', `${wg} has no peer`)
-  if (at === 0) return mark('tunnel', 'fail', `${wg} never had a handshake`)
-  // An idle tunnel has an old one: its age is told and condemns nothing.
-  return mark('tunnel', 'ok', `${wg} handshake ${Math.max(0, Math.round(look.wallMs / 1000 - at))}s ago`)
+function peerMark(node: Node, links: InsideLook['links'], name: string): PartMark {
+  if (!links.seen) return { part: 'peer', state: 'unknown', note: links.why }
+  const link = linkWith(links.value, node.peer, 'vp-', () => name)
+  const finding = peerFinding(node, link)
+  return finding === undefined
+    ? { part: 'peer', state: 'ok', note: `${link.name} ${node.peer}/30` }
+    : told('peer', finding.verdict)
 }

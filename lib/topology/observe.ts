@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { mapBounded } from '../bounded.ts'
+import { now } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { run } from '../exec.ts'
 import { parseTcpTable } from '../listener.ts'
 import { ifNames } from '../names.ts'
-import { inNetns, lookInterfaces, lookNetns, parseInterfaces } from '../netns.ts'
+import { lookInterfaces, lookNetns, parseInterfaces } from '../netns.ts'
 import type { Paths } from '../paths.ts'
 import { canSeeAll, listPids, netnsInode, readArgv } from '../proc.ts'
 import { isLocal, type ParsedRegistry } from '../registry.ts'
-import { askInside, askRelay } from '../supervisors/cdp-relay-watchdog/look.ts'
-import { parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
+import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
+import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { clean } from '../text.ts'
-import { tunnelConfigured } from '../tunnel/configured.ts'
-import type { Look, Node } from '../types.ts'
+import type { Look, Node, Now } from '../types.ts'
 import {
   describeProcess,
   listenersEverywhere,
@@ -44,6 +44,7 @@ export async function observeTopology(
   host: string,
 ): Promise<FleetLook> {
   const active = registry.nodes.filter((n) => n.status === 'active' && isLocal(n, host))
+  const at = now(p)
   const namespaces = namespaceNames(p)
   const warps = namespaces.seen ? namespaces.value.names.filter((n) => n.startsWith('warp-')) : []
   const [hostLinks, listeners, units, inside, nodes] = await Promise.all([
@@ -51,12 +52,12 @@ export async function observeTopology(
     lookListeners(p),
     lookUnits(),
     mapBounded(warps, MAX_NODES, async (name) => [name, await lookInside(p, name)] as const),
-    mapBounded(active, MAX_NODES, async (node) => [node.name, await lookNode(p, config, node)] as const),
+    lookNodes(p, config, active, registry.nodes, at),
   ])
   const known = [...registry.nodes.map((n) => n.name), ...registry.errors.flatMap((e) => e.name ?? [])]
   return {
     host,
-    wallMs: Date.now(),
+    now: at,
     netnsDir: p.netnsDir,
     registry,
     names: new Map<string, LinkNames>(known.map((name) => [name, ifNames(name)])),
@@ -66,49 +67,41 @@ export async function observeTopology(
     listeners,
     units,
     browsers: lookBrowsers(p),
-    nodes: new Map(nodes),
+    nodes,
   }
 }
 
-async function lookNode(p: Paths, config: Config, node: Node): Promise<NodeLook> {
-  const look = lookNetns(p, node.netns)
-  const there = look.seen && look.value.isNamespace
-  const [asked, inner] = await Promise.all([
-    askRelay(node, config.probeDeadlineMs),
-    there ? askInside(node, config) : ({ seen: false, why: `no namespace ${node.netns}` } as const),
+/** Both watchdogs' own looks at the nodes that this host runs. */
+async function lookNodes(
+  p: Paths,
+  config: Config,
+  active: readonly Node[],
+  rows: readonly Node[],
+  at: Now,
+): Promise<ReadonlyMap<string, NodeLook>> {
+  const [watchdogs, relays] = await Promise.all([
+    mapBounded(active, MAX_NODES, (node) => observe({ p, config }, node, at)),
+    observeFleet(p, config, active, rows),
   ])
-  return { ...asked, inner, tunnelConfigured: tunnelConfigured(p, node.name) }
+  return new Map(
+    active.flatMap((node, i): [string, NodeLook][] => {
+      const [watchdog, relay] = [watchdogs[i], relays[i]]
+      return watchdog === undefined || relay === undefined ? [] : [[node.name, { watchdog, relay }]]
+    }),
+  )
 }
 
 async function lookInside(p: Paths, name: string): Promise<InsideLook> {
   const look = lookNetns(p, name)
-  const [addr, wg] = await Promise.all([
-    run(['ip', '-n', name, '-j', 'addr', 'show'], { deadlineMs: DEADLINE_MS }),
-    run(inNetns(name, ['wg', 'show', 'all', 'latest-handshakes']), { deadlineMs: DEADLINE_MS }),
-  ])
+  const addr = await run(['ip', '-n', name, '-j', 'addr', 'show'], { deadlineMs: DEADLINE_MS })
   const links = addr.code === 0 ? parseInterfaces(addr.stdout) : undefined
-  const blind = (stderr: string, what: string) =>
-    ({ seen: false, why: clean(stderr.trim()) || what }) as const
   return {
     ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}),
     links:
       links === undefined || links.length === 0
-        ? blind(addr.stderr, 'ip addr told nothing')
+        ? { seen: false, why: clean(addr.stderr.trim()) || 'ip addr told nothing' }
         : { seen: true, value: links },
-    handshakes:
-      wg.code === 0 ? { seen: true, value: parseHandshakes(wg.stdout) } : blind(wg.stderr, 'wg told nothing'),
   }
-}
-
-/** `wg show all latest-handshakes`: interface, public key, seconds; the youngest handshake of each interface. */
-export function parseHandshakes(stdout: string): Map<string, number> {
-  const found = new Map<string, number>()
-  for (const line of stdout.split('\n')) {
-    const [name, , at] = line.split('\t')
-    if (name === undefined || at === undefined || !/^\d{1,12}$/.test(at)) continue
-    found.set(name, Math.max(found.get(name) ?? 0, Number(at)))
-  }
-  return found
 }
 
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {

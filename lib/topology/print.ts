@@ -10,7 +10,7 @@ export function printTopology(t: Topology, style: Style): string[] {
   const paint = (state: MarkState, text: string) => paintState(style, state, text)
   for (const node of t.nodes) {
     const parts = node.parts.map((m) => paint(m.state, `${m.part} ${MARKS[m.state]}`)).join('  ')
-    const relay = node.parts.find((m) => m.part === 'relay')?.note ?? ''
+    const relay = node.parts.find((m) => m.part === 'relay' && m.state === 'ok')?.note ?? ''
     lines.push(`${style.bold(node.node.padEnd(width))}  ${parts}  ${style.dim(relay)}`.trimEnd())
     for (const m of node.parts) {
       if ((m.state === 'fail' || m.state === 'unknown') && m.note !== '')

@@ -58,7 +58,12 @@ function strayBrowsers(look: FleetLook, owner: OwnerOf): Stray[] {
     const whose = owner(b.node)
     if (whose.is !== 'active') return present(stray('browser', what, whose, b.node, end))
     const inode = look.inside.get(whose.row.netns)?.inode
-    if (inode === undefined || b.netns === undefined || b.netns === inode) return []
+    const main = look.nodes.get(b.node)?.watchdog.browser?.process?.pid
+    // Perhaps a wrapper that started it: told, and left alone.
+    if (b.netns === undefined || inode === undefined || b.netns === inode)
+      return main === undefined || main === b.pid
+        ? []
+        : [{ kind: 'browser' as const, what, why: `the browser of ${whose.row.name} is pid ${main}` }]
     return [{ kind: 'browser' as const, what, remove: end, why: `it is not in ${whose.row.netns}` }]
   })
 }

@@ -1,8 +1,8 @@
 import type { Interface } from '../netns.ts'
 import type { ParsedRegistry } from '../registry.ts'
-import type { HttpAnswer } from '../supervisors/cdp-relay-watchdog/http.ts'
-import type { InnerAnswer } from '../supervisors/cdp-relay-watchdog/types.ts'
-import type { Look, MarkState, Node } from '../types.ts'
+import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
+import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
+import type { Look, MarkState, Node, Now } from '../types.ts'
 import type { NetListener, SocketOwner } from './listeners.ts'
 
 /** Names of interfaces that belong to a node, from its name. */
@@ -37,23 +37,18 @@ export interface BrowserSeen {
 export interface InsideLook {
   readonly inode?: number
   readonly links: Look<readonly Interface[]>
-  /** Handshakes of each WireGuard interface: wall-clock seconds, 0 for never. */
-  readonly handshakes: Look<ReadonlyMap<string, number>>
 }
 
-/** What was asked of one active local node. */
+/** One active local node, as its two watchdogs look at it. */
 export interface NodeLook {
-  readonly answer: HttpAnswer
-  readonly browser?: string
-  readonly inner: Look<InnerAnswer>
-  /** A WireGuard configuration is there for it. */
-  readonly tunnelConfigured: boolean
+  readonly watchdog: Observation
+  readonly relay: RelayObservation
 }
 
 /** Everything that was looked at, once, by connectivity: no pidfile, no state of ours. */
 export interface FleetLook {
   readonly host: string
-  readonly wallMs: number
+  readonly now: Now
   readonly netnsDir: string
   readonly registry: Pick<ParsedRegistry, 'nodes' | 'errors'>
   readonly names: ReadonlyMap<string, LinkNames>
@@ -66,12 +61,15 @@ export interface FleetLook {
   readonly nodes: ReadonlyMap<string, NodeLook>
 }
 
-export type Part = 'veth' | 'netns' | 'peer' | 'relay' | 'cdp' | 'browser' | 'tunnel'
+/** The layers of the other screens, and the two ends of the veth. */
+export type Part = 'veth' | 'netns' | 'peer' | 'egress' | 'process' | 'cdp' | 'page' | 'relay'
 
 export interface PartMark {
   readonly part: Part
   readonly state: MarkState
   readonly note: string
+  /** The finding's code where it fails or could not be looked at. */
+  readonly code?: string
 }
 
 export interface NodeTopology {

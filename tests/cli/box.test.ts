@@ -52,7 +52,7 @@ class Root {
   receipts(node: string, ns = { net: 1, pid: 2 }): void {
     const uptime = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * 1000 - 5000
     const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim().replaceAll('-', '')
-    for (const s of ['chromebox-watchdog', 'cdp-relay-watchdog'] as const) {
+    for (const s of ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health'] as const) {
       const at = { wallMs: Date.now() - 5000, bootMs: uptime, bootId }
       const r = receipt(s, undefined, { node, at, hostNs: ns, nextDueBootMs: uptime + 240_000 })
       this.write(`run/netvm/receipts/${s}/${node}.json`, JSON.stringify(r))
@@ -72,7 +72,10 @@ describe('box fleet status', () => {
     const r = root.run('box', 'fleet', 'status')
     assert.equal(r.status, 2, r.stderr)
     assert.match(r.stdout, /^muse {2}ACTIVE \[\*\] .*receipt, \d+s ago$/m)
-    assert.match(r.stdout, /^pip {3}UNKNOWN .*no recent run of chromebox-watchdog is known$/m)
+    assert.match(
+      r.stdout,
+      /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog looks again$/m,
+    )
     assert.match(r.stdout, /cannot see the host’s network: own network namespace/)
     assert.match(r.stdout, /why unknown: host-evidence pip/)
     assert.ok(!r.stdout.includes('\u001b'))

@@ -7,11 +7,12 @@ import type {
   NodeFacts,
   ServiceFact,
   TimerFact,
+  Told,
   TunnelFact,
   UnitFacts,
 } from '../../lib/evidence/types.ts'
 import { LAYERS, type Look, type Receipt, type Supervisor } from '../../lib/types.ts'
-import { NOW, not, receipt, SUPERVISORS, saw } from './truth-model.ts'
+import { ASKED, BROWSER, MAIN, NOW, not, PAGE, receipt, SUPERVISORS, saw } from './truth-model.ts'
 
 const look = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<Look<T>> =>
   fc.oneof({ weight: 4, arbitrary: value.map(saw) }, { weight: 1, arbitrary: fc.constant(not('hidden')) })
@@ -29,12 +30,24 @@ const anyReceipt = (s: Supervisor): fc.Arbitrary<Receipt | undefined> =>
         node: fc.constantFrom('muse', 'muse', 'pip'),
         state: fc.constantFrom('healthy', 'healthy', 'unhealthy', 'unknown'),
         layer: fc.option(fc.constantFrom(...LAYERS), { nil: undefined }),
-        marks: fc.array(
-          fc.record({
-            layer: fc.constantFrom(...LAYERS),
-            state: fc.constantFrom('ok', 'ok', 'fail', 'unknown', 'not-checked', 'not-configured', 'paused'),
-          }),
-          { maxLength: 8 },
+        // What a run really writes now and then, so that all layers are seen well at all.
+        marks: fc.oneof(
+          fc.constant(receipt(s).layers),
+          fc.array(
+            fc.record({
+              layer: fc.constantFrom(...LAYERS),
+              state: fc.constantFrom(
+                'ok',
+                'ok',
+                'fail',
+                'unknown',
+                'not-checked',
+                'not-configured',
+                'paused',
+              ),
+            }),
+            { maxLength: 8 },
+          ),
         ),
         due: fc.integer({ min: -1e6, max: 1e9 }),
       })
@@ -96,13 +109,13 @@ const units: fc.Arbitrary<UnitFacts> = fc
       : { ...u, tunnel: t }
   })
 
-const texts = fc.constantFrom(
-  'no chromium process for profile',
-  'CDP unreachable on :1',
-  'egress down: x',
-  'relaunch OK after 3s',
-  'relay restart FAILED',
-  'nonsense',
+const texts: fc.Arbitrary<Told> = fc.constantFrom(
+  { text: 'no chromium process for profile', code: 'no-process', layer: 'process' },
+  { text: 'CDP unreachable on :1', code: 'cdp-unreachable', layer: 'cdp' },
+  { text: 'egress down: x', code: 'egress-no-answer', layer: 'egress' },
+  { text: 'relaunch OK after 3s', code: 'relaunch-ok', layer: 'process' },
+  { text: 'relay restart FAILED', code: 'relay-restart-failed', layer: 'relay' },
+  { text: 'nonsense of an earlier release' },
 )
 const runs: fc.Arbitrary<JournalRun> = fc.record(
   {
@@ -113,15 +126,16 @@ const runs: fc.Arbitrary<JournalRun> = fc.record(
   },
   { requiredKeys: ['supervisor', 'endBootMs', 'outcome'] },
 )
-const lines: fc.Arbitrary<LogLine> = fc.record({
-  supervisor,
-  wallMs: age.map((a) => NOW.wallMs - a),
-  level: fc.constantFrom('FAIL', 'FAIL_LOUD', 'PAGE', 'INFO', 'WARN'),
-  text: texts,
-})
+const lines: fc.Arbitrary<LogLine> = fc
+  .record({
+    supervisor,
+    wallMs: age.map((a) => NOW.wallMs - a),
+    level: fc.constantFrom('FAIL', 'FAIL_LOUD', 'PAGE', 'INFO', 'WARN'),
+    told: texts,
+  })
+  .map(({ told, ...line }) => ({ ...line, ...told }))
 
-/** Any evidence whatever: forged, stale, contradictory or missing. */
-export const evidence = fc.record({
+const anyEvidence = fc.record({
   units: look(units),
   receipts: per((s) => look(anyReceipt(s))),
   journal: look(
@@ -134,6 +148,21 @@ export const evidence = fc.record({
   held: look(fc.boolean()),
   tunnel: fc.oneof(look(tunnel('live')), fc.constant(not('EACCES'))),
 })
+
+/** Any evidence whatever: forged, stale, contradictory or missing; now and then what healthy runs leave. */
+export const evidence = fc.oneof(
+  { weight: 4, arbitrary: anyEvidence },
+  {
+    weight: 1,
+    arbitrary: anyEvidence.map((e) => ({
+      ...e,
+      receipts: Object.fromEntries(SUPERVISORS.map((s) => [s, saw(receipt(s))])) as Record<
+        Supervisor,
+        Look<Receipt | undefined>
+      >,
+    })),
+  },
+)
 
 export type Evidence = Pick<NodeFacts, 'units' | 'receipts' | 'logs' | 'held' | 'tunnel'> & {
   journal: NonNullable<NodeFacts['journal']>
@@ -148,7 +177,7 @@ export const withLive = (live: LiveFacts, e: Evidence): NodeFacts => ({
   ...e,
 })
 
-export const browser: CdpAnswer = { kind: 'browser', browser: 'Chrome' }
+const browser = BROWSER
 const failing = fc.constantFrom<CdpAnswer>(
   { kind: 'refused' },
   { kind: 'closed' },
@@ -156,29 +185,41 @@ const failing = fc.constantFrom<CdpAnswer>(
   { kind: 'unreachable', detail: 'x' },
   { kind: 'not-a-browser', detail: 'x' },
 )
-export const present = { present: true, pid: 7, ageMs: 1, state: 'S' }
-export const blind: LiveFacts = { process: not('x'), gateway: not('x'), cdp: not('x'), page: not('x') }
+const present = MAIN
+const there = { name: 'warp-muse', look: saw({ exists: true, isNamespace: true }) }
+const base = { asked: ASKED, netns: there, listed: false }
+export const blind: LiveFacts = {
+  ...base,
+  netns: { ...there, look: not('x') },
+  process: not('x'),
+  gateway: not('x'),
+  cdp: not('x'),
+  page: not('x'),
+}
 
 /** Looks that show the node up: an answer over the relay, whatever else can or cannot be seen. */
 export const up: fc.Arbitrary<LiveFacts> = fc
-  .tuple(look(fc.constant(present)), look(fc.constant({ ok: true as const })))
-  .map(([process, page]) => ({ process, gateway: saw(true), cdp: saw(browser), page }))
+  .tuple(look(fc.constant(present)), look(fc.constant(PAGE)))
+  .map(([process, page]) => ({ ...base, listed: true, process, gateway: saw(true), cdp: saw(browser), page }))
 
 /** Looks of which at least one shows the node down. */
 export const down: fc.Arbitrary<LiveFacts> = fc.oneof(
   fc.tuple(failing, look(fc.constant(present))).map(([cdp, process]) => ({
+    ...base,
     process,
     gateway: saw(true),
     cdp: saw(cdp),
     page: not('x'),
   })),
   look(fc.oneof(failing, fc.constant(browser))).map((cdp) => ({
-    process: saw({ present: false }),
+    ...base,
+    process: saw(undefined),
     gateway: saw(true),
     cdp,
     page: not('x'),
   })),
   look(fc.oneof(failing, fc.constant(browser))).map((cdp) => ({
+    ...base,
     process: saw(present),
     gateway: saw(false),
     cdp,

@@ -1,3 +1,4 @@
+import { judgeBrowser } from '../../lib/browser/judge.ts'
 import { ifNames } from '../../lib/names.ts'
 import type { RowError } from '../../lib/registry.ts'
 import { judgeTopology } from '../../lib/topology/judge.ts'
@@ -10,6 +11,7 @@ import type {
   UnitSeen,
 } from '../../lib/topology/types.ts'
 import type { Node } from '../../lib/types.ts'
+import { asked, look as chromeboxLook } from './chromebox-fixtures.ts'
 
 export const row = (name: string, octet: number, over: Partial<Node> = {}): Node => ({
   name,
@@ -71,20 +73,27 @@ export const museUnits: readonly UnitSeen[] = [
 export const museInside: InsideLook = {
   inode: 5,
   links: seen([link(ifNames('muse').vpeer, '10.201.35.2'), link(ifNames('muse').wg, '172.16.0.2')]),
-  handshakes: seen(new Map([[ifNames('muse').wg, 990]])),
 }
 export const museLook: NodeLook = {
-  answer: { kind: 'answer', status: 200, body: '', ms: 3 },
-  browser: 'Chrome/156',
-  inner: seen({ browser: 'answers', detail: 'Chrome/156' }),
-  tunnelConfigured: true,
+  watchdog: {
+    node: 'muse',
+    netns: seen({ exists: true, isNamespace: true, inode: 5 }),
+    egress: { state: 'ok', code: 'ok', reason: '', evidence: [] },
+    browser: judgeBrowser(chromeboxLook(900), asked),
+  },
+  relay: {
+    node: muse,
+    veth: seen({ name: ifNames('muse').veth, exists: true, up: true, hasAddress: true }),
+    answer: { kind: 'answer', status: 200, body: '', ms: 3 },
+    browser: 'Chrome/156',
+  },
 }
 
 /** One node, well, with nothing around it. */
 export function fleet(over: Partial<FleetLook> = {}): FleetLook {
   return {
     host: 'lab',
-    wallMs: 1_000_000,
+    now: { wallMs: 1_000_000, bootMs: 1_000_000, bootId: 'boot-a' },
     netnsDir: '/run/netns',
     registry: {
       nodes: [muse, row('old', 40, { status: 'retired' }), row('far', 41, { host: 'other' })],
@@ -96,7 +105,7 @@ export function fleet(over: Partial<FleetLook> = {}): FleetLook {
     inside: new Map([['warp-muse', museInside]]),
     listeners: seen(museListeners),
     units: seen(museUnits),
-    browsers: seen([{ pid: 900, node: 'muse', unit: 'chromebox@muse.service', netns: 5 }]),
+    browsers: seen([{ pid: 4711, node: 'muse', unit: 'chromebox@muse.service', netns: 5 }]),
     nodes: new Map([['muse', museLook]]),
     ...over,
   }

@@ -8,6 +8,7 @@ import type {
   UnitFacts,
   UnitRun,
 } from '../../lib/evidence/types.ts'
+import type { Code } from '../../lib/report/codes.ts'
 import type { Layer, LayerMark, Look, MarkState, Receipt, Supervisor, Verdict } from '../../lib/types.ts'
 import type { Shell, State } from './truth-table.ts'
 
@@ -29,6 +30,12 @@ export const SUPERVISORS = Object.keys(AGE) as Supervisor[]
 export const not = (why: string): { seen: false; why: string } => ({ seen: false, why })
 export const saw = <T>(value: T): Look<T> => ({ seen: true, value })
 
+/** A browser's main process, and what it answers. */
+export const MAIN = { pid: 4711, startTicks: 120_000, ageMs: 2_400_000, state: 'S' }
+export const BROWSER: CdpAnswer = { kind: 'browser', found: { state: 'ok', browser: 'Chrome/156' } }
+export const PAGE = { state: 'ok', title: 'Chat with muse' } as const
+export const ASKED = { title: 'Chat', port: 9410 }
+
 const LOOKS_AT: Record<Supervisor, Layer[]> = {
   'chromebox-watchdog': ['netns', 'egress', 'process', 'cdp', 'page'],
   'cdp-relay-watchdog': ['netns', 'cdp', 'relay'],
@@ -38,7 +45,7 @@ const LOOKS_AT: Record<Supervisor, Layer[]> = {
 /** A receipt in which everything below `fault` is ok and nothing above it was checked. */
 export function receipt(
   s: Supervisor,
-  fault?: { layer: Layer; reason: string },
+  fault?: { layer: Layer; reason: string; code?: string },
   over: Partial<Receipt> = {},
 ) {
   let state: MarkState = 'ok'
@@ -48,7 +55,7 @@ export function receipt(
     return { layer, state }
   })
   const verdict: Verdict = fault
-    ? { state: 'unhealthy', layer: fault.layer, code: 'x', reason: fault.reason, evidence: [] }
+    ? { state: 'unhealthy', layer: fault.layer, code: fault.code ?? 'x', reason: fault.reason, evidence: [] }
     : { state: 'healthy', code: 'ok', reason: '', evidence: [] }
   const boot = NOW.bootMs - AGE[s]
   const at = { wallMs: NOW.wallMs - AGE[s], bootMs: boot, bootId: NOW.bootId }
@@ -102,13 +109,43 @@ interface World {
   hostNsKnown: boolean
 }
 
-const FAULTS: Partial<Record<State, { by: Supervisor; layer: Layer; reason: string }>> = {
-  dead: { by: 'chromebox-watchdog', layer: 'process', reason: 'no chromium process for profile' },
-  frozen: { by: 'chromebox-watchdog', layer: 'cdp', reason: 'CDP unreachable on :9410' },
-  'relay-down': { by: 'cdp-relay-watchdog', layer: 'relay', reason: 'relay restart FAILED' },
-  'veth-lost': { by: 'cdp-relay-watchdog', layer: 'netns', reason: 'veth ve-1 has no 10.201.35.1/30' },
-  'tunnel-cut': { by: 'chromebox-watchdog', layer: 'egress', reason: 'egress down: no URL answers' },
-  'held-down': { by: 'chromebox-watchdog', layer: 'process', reason: 'no chromium process for profile' },
+const FAULTS: Partial<Record<State, { by: Supervisor; layer: Layer; code: Code; reason: string }>> = {
+  dead: {
+    by: 'chromebox-watchdog',
+    layer: 'process',
+    code: 'no-process',
+    reason: 'no chromium process for profile',
+  },
+  frozen: {
+    by: 'chromebox-watchdog',
+    layer: 'cdp',
+    code: 'cdp-unreachable',
+    reason: 'CDP unreachable on :9410',
+  },
+  'relay-down': {
+    by: 'cdp-relay-watchdog',
+    layer: 'relay',
+    code: 'relay-restart-failed',
+    reason: 'relay restart FAILED',
+  },
+  'veth-lost': {
+    by: 'cdp-relay-watchdog',
+    layer: 'netns',
+    code: 'veth-no-address',
+    reason: 'veth ve-1 has no 10.201.35.1/30',
+  },
+  'tunnel-cut': {
+    by: 'chromebox-watchdog',
+    layer: 'egress',
+    code: 'egress-no-answer',
+    reason: 'egress down: no probe answered',
+  },
+  'held-down': {
+    by: 'chromebox-watchdog',
+    layer: 'process',
+    code: 'no-process',
+    reason: 'no chromium process for profile',
+  },
 }
 
 export function world(state: State): World {
@@ -116,7 +153,7 @@ export function world(state: State): World {
     present: true,
     stopped: false,
     gateway: true,
-    cdp: { kind: 'browser', browser: 'Chrome/156' },
+    cdp: BROWSER,
     units: {
       netns: on,
       browser: on,
@@ -137,7 +174,14 @@ export function world(state: State): World {
     w.receipts[fault.by] = receipt(fault.by, fault)
     w.units = { ...w.units, runs: { ...w.units.runs, [fault.by]: run(fault.by, 1) } }
     const wallMs = NOW.wallMs - AGE[fault.by] - 10
-    w.log.push({ supervisor: fault.by, wallMs, level: 'FAIL', text: fault.reason })
+    w.log.push({
+      supervisor: fault.by,
+      wallMs,
+      level: 'FAIL',
+      text: fault.reason,
+      code: fault.code,
+      layer: fault.layer,
+    })
   }
   if (state === 'dead' || state === 'held-down') {
     w.present = false
@@ -205,16 +249,16 @@ export function facts(state: State, shell: Shell): NodeFacts {
   const noNet = foreignNet ? not('own network namespace') : undefined
   const noBus = shell === 'no-bus' || shell === 'logs-only'
   const live: LiveFacts = {
-    process:
-      noProcess ??
-      saw(
-        w.present
-          ? { present: true, pid: 4711, ageMs: 2_400_000, state: w.stopped ? 'T' : 'S' }
-          : { present: false },
-      ),
+    asked: ASKED,
+    process: noProcess ?? saw(w.present ? { ...MAIN, state: w.stopped ? 'T' : 'S' } : undefined),
+    netns: {
+      name: 'warp-muse',
+      look: noNet ?? saw({ exists: !w.retired, isNamespace: !w.retired }),
+    },
     gateway: noNet ?? saw(w.gateway),
     cdp: noNet ?? saw(w.cdp),
-    page: noNet ?? (w.cdp.kind === 'browser' ? saw({ ok: true }) : not('no answer')),
+    page: noNet ?? (w.cdp.kind === 'browser' ? saw(PAGE) : not('no answer')),
+    listed: noNet === undefined && w.cdp.kind === 'browser',
   }
   return {
     node: 'muse',

@@ -55,13 +55,22 @@ test('a clean fleet: every part ok, exit 0, and the screen for people says the s
   for (const { node, parts } of seen.nodes) {
     assert.deepEqual(
       parts.map((m) => `${m.part} ${m.state}`),
-      ['veth ok', 'netns ok', 'peer ok', 'relay ok', 'cdp ok', 'browser ok', 'tunnel not-configured'],
+      [
+        'veth ok',
+        'netns ok',
+        'peer ok',
+        'egress not-configured',
+        'process ok',
+        'cdp ok',
+        'page ok',
+        'relay ok',
+      ],
       node,
     )
   }
   assert.match(
     ok(['netvm-topology']),
-    /^muse\s+veth ✓ {2}netns ✓ {2}peer ✓ {2}relay ✓ {2}cdp ✓ {2}browser ✓ {2}tunnel - /m,
+    /^muse\s+veth ✓ {2}netns ✓ {2}peer ✓ {2}egress - {2}process ✓ {2}cdp ✓ {2}page ✓ {2}relay ✓ /m,
   )
 })
 

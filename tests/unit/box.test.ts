@@ -74,7 +74,7 @@ describe('the screen', () => {
     )
   })
   it('shows age and source of evidence', () => {
-    assert.match(line(facts('healthy', 'both')), /ACTIVE \[\*\] .* {2}receipt, 40s ago$/)
+    assert.match(line(facts('healthy', 'both')), /ACTIVE \[\*\] .* {2}receipt, 2m 30s ago$/)
   })
   it('shows who paused it, why and until when', () => {
     assert.match(line(facts('paused', 'user')), /paused by ops: upgrade, until \d\d:\d\d UTC \(1m left\)/)
@@ -200,7 +200,25 @@ describe('the history of repairs', () => {
   it('does not take a fault of long ago for the cause', () => {
     const old = `2026-01-02T02:00:00.000Z FAIL [muse] CDP unreachable\n${at(4)} INFO [muse] relay restart OK after 0.4s\n`
     const [r] = findRepairs(old, true, 'cdp-relay-watchdog', 'muse')
-    assert.deepEqual([r?.before, r?.durationMs], ['', 400])
+    assert.deepEqual([r?.before, r?.durationMs], ['', undefined])
+  })
+  it('goes by the codes, whatever the lines say, and tells cause and API restarts that helped', () => {
+    const coded = [
+      `${at(0)} FAIL [muse] a {api-timeout}; next: x`,
+      `${at(9)} INFO [muse] relaunch FAILED, so it says {api-restart-ok}`,
+      `${at(20)} FAIL [muse] b {egress-dns}`,
+      `${at(25)} FAIL [muse] relaunch OK after 99s {egress-peer-silent} {tunnel-restart-failed}; next: y`,
+      `${at(30)} PAGE [muse] tunnel-fault: c {egress-peer-silent}`,
+      `${at(31)} INFO [muse] tunnel restart OK after 7s {tunnel-recovered}`,
+    ].join('\n')
+    const found = findRepairs(`${coded}\n`, true, 'agent-health', 'muse')
+    assert.deepEqual(
+      found.map((r) => [r.what, r.code, r.cause, r.before, r.durationMs, r.helped]),
+      [
+        ['browser restart (api)', 'api-restart-ok', undefined, 'a', 9000, true],
+        ['tunnel restart', 'tunnel-restart-failed', 'egress-peer-silent', 'b', 5000, false],
+      ],
+    )
   })
   it('is empty for another node', () =>
     assert.deepEqual(findRepairs(log, true, 'chromebox-watchdog', 'dev'), []))

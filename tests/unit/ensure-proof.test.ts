@@ -42,7 +42,7 @@ test('all proven: four points, all met, with the silence said', () => {
 
 test('silence is counted from the last fault that a run told', () => {
   const runs = [
-    run('chromebox-watchdog', 400_000, { outcome: 'failure', failure: 'egress down' }),
+    run('chromebox-watchdog', 400_000, { outcome: 'failure', failure: { text: 'egress down' } }),
     run('chromebox-watchdog', 30_000),
   ]
   const point = watchdog(facts({ journal: { seen: true, value: { runs } } }))
@@ -80,7 +80,12 @@ const unmet: [string, ProofFacts, RegExp][] = [
       journal: {
         seen: true,
         value: {
-          runs: [run('chromebox-watchdog', 9000, { outcome: 'failure', failure: 'netns warp-muse missing' })],
+          runs: [
+            run('chromebox-watchdog', 9000, {
+              outcome: 'failure',
+              failure: { text: 'netns warp-muse missing' },
+            }),
+          ],
         },
       },
     }),
@@ -121,7 +126,9 @@ test('systemd that logs no runs: the receipt proves it, and the line says so', (
 })
 
 test('systemd that logs failed runs only: a younger receipt is of a later run', () => {
-  const runs = [run('chromebox-watchdog', 9000, { outcome: 'failure', failure: 'CDP unreachable on :9410' })]
+  const runs = [
+    run('chromebox-watchdog', 9000, { outcome: 'failure', failure: { text: 'CDP unreachable on :9410' } }),
+  ]
   const journal = { seen: true as const, value: { runs } }
   const point = watchdog(facts({ journal, receipt: () => healthy(2000) }))
   assert.equal(point?.ok, true)
@@ -139,14 +146,17 @@ test('a loop that failed for another row is proven for this one, by its receipt 
   assert.match(relay(9500)?.text ?? '', /^cdp-relay-watchdog: last run 9s ago, healthy, silent$/)
   assert.match(relay(9000 + 281_000)?.text ?? '', /last run failed 9s ago/)
   assert.match(
-    relay(9500, { failure: 'relay-fault: x' })?.text ?? '',
+    relay(9500, { failure: { text: 'relay-fault: x' } })?.text ?? '',
     /last run failed 9s ago: relay-fault: x/,
   )
 })
 
 test('a failure that names its own next command has no second one', () => {
   const runs = [
-    run('chromebox-watchdog', 9000, { outcome: 'failure', failure: 'no browser; next: see --why' }),
+    run('chromebox-watchdog', 9000, {
+      outcome: 'failure',
+      failure: { text: 'no browser', next: 'see --why' },
+    }),
   ]
   const point = watchdog(facts({ journal: { seen: true, value: { runs } } }))
   assert.deepEqual(

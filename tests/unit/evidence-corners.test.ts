@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
 import type { LiveFacts, NodeFacts, UnitFacts } from '../../lib/evidence/types.ts'
 import type { Receipt } from '../../lib/types.ts'
-import { facts, NOW, receipt, saw } from '../kit/truth-model.ts'
+import { facts, MAIN, NOW, receipt, saw } from '../kit/truth-model.ts'
 
 // Looks and evidence that contradict each other.
 const user = facts('healthy', 'user')
@@ -24,7 +24,7 @@ const word = (f: NodeFacts) => phrase(decide(f))
 
 describe('an answer that cannot be the node’s', () => {
   it('without a browser in the process table', () => {
-    const f = live(user, { process: saw({ present: false }) })
+    const f = live(user, { process: saw(undefined) })
     assert.equal(word(f), 'DEGRADED process')
     assert.equal(readable(f, decide(f)).word, 'DOWN')
   })
@@ -43,7 +43,7 @@ describe('an answer that cannot be the node’s', () => {
 })
 
 describe('a namespace that lost its name', () => {
-  const f = live(user, { missingNetns: 'warp-muse' })
+  const f = live(user, { netns: { name: 'warp-muse', look: saw({ exists: false, isNamespace: false }) } })
   it('is missing although its browser answers', () => {
     const v = decide(f)
     assert.equal(phrase(v), 'DEGRADED netns')
@@ -58,18 +58,15 @@ describe('a namespace that lost its name', () => {
 })
 
 describe('a page that may be an error page', () => {
-  const page = saw({
-    ok: 'unsure',
-    detail: 'the page may be the browser’s error page: it does not answer',
-  } as const)
+  const page = saw({ state: 'doubtful', detail: 'it does not answer' } as const)
   it('is not well, whatever the last run saw', () => {
     const v = decide(live(user, { page }))
     assert.equal(v.word, 'UNKNOWN')
-    assert.match(v.reason, /may be the browser’s error page/)
+    assert.match(v.reason, /may be the browser's error page/)
     assert.equal(v.layers.find((l) => l.layer === 'page')?.state, 'unknown')
   })
   it('hides no fault', () => {
-    const gone = { ...live(user, { page, process: saw({ present: false }) }) }
+    const gone = { ...live(user, { page, process: saw(undefined) }) }
     assert.equal(word(gone), 'DEGRADED process')
   })
 })
@@ -79,14 +76,11 @@ describe('a look beats what systemd and the runs say', () => {
     assert.equal(word(units(hidepid, { browser: off })), 'ACTIVE')
   })
   it('a browser that is stopped cannot answer, whatever the last run found', () => {
-    const process = saw({ present: true, pid: 7, ageMs: 1, state: 'T' })
+    const process = saw({ ...MAIN, state: 'T' })
     assert.equal(word(live(facts('healthy', 'own-net'), { process })), 'DEGRADED cdp')
   })
   it('a stopped one that answers all the same is up', () => {
-    assert.equal(
-      word(live(user, { process: saw({ present: true, pid: 7, ageMs: 1, state: 'T' }) })),
-      'ACTIVE',
-    )
+    assert.equal(word(live(user, { process: saw({ ...MAIN, state: 'T' }) })), 'ACTIVE')
   })
 })
 
@@ -95,8 +89,15 @@ describe('a look at one half does not refute a finding about the other', () => {
     const broken = { layer: 'netns', reason: 'netns warp-muse missing' } as const
     const f = withReceipt(user, receipt('chromebox-watchdog', broken))
     assert.equal(word(live(f, { cdp: saw({ kind: 'refused' }) })), 'DEGRADED netns')
-    // An answer all the way through does.
-    assert.equal(word(f), 'ACTIVE')
+    // An answer all the way through does; what that run did not get to see is not known.
+    assert.equal(word(f), 'UNKNOWN')
+  })
+  it('an answer does not bring the name of a namespace back', () => {
+    const missing = { layer: 'netns', code: 'netns-missing', reason: 'netns warp-muse missing' } as const
+    const f = withReceipt(user, receipt('chromebox-watchdog', missing))
+    const unseen = { name: 'warp-muse', look: { seen: false, why: 'x' } } as const
+    assert.equal(word(live(f, { netns: unseen })), 'DEGRADED netns')
+    assert.equal(word(f), 'UNKNOWN')
   })
 })
 

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
-import type { NodeFacts } from '../../lib/evidence/types.ts'
+import { unknownText } from '../../lib/evidence/report.ts'
+import type { NodeFacts, Told } from '../../lib/evidence/types.ts'
 import { facts, NOW, not, receipt, saw } from '../kit/truth-model.ts'
 import { EXPECTED, IS_UP, SHELLS, STATES } from '../kit/truth-table.ts'
+
+const CDP: Told = { text: 'CDP unreachable on :9410', code: 'cdp-unreachable', layer: 'cdp' }
+const EGRESS: Told = { text: 'egress down: x', code: 'egress-no-answer', layer: 'egress' }
 
 describe('the truth table', () => {
   for (const state of STATES)
@@ -31,7 +35,7 @@ describe('what may be read over CDP', () => {
     ['the relay is down', facts('relay-down', 'user'), 'DOWN'],
     ['somebody else answers', facts('squatted-relay', 'root'), 'DOWN'],
     ['egress is down, CDP answers', facts('tunnel-cut', 'user'), 'OK'],
-    ['egress is down, seen from nowhere', facts('tunnel-cut', 'both'), 'BLIND'],
+    ['egress is down, and nobody got to CDP behind it', facts('tunnel-cut', 'both'), 'UNKNOWN'],
     ['a frozen browser', facts('frozen', 'own-net'), 'DOWN'],
     ['paused and up', facts('paused', 'user'), 'OK'],
   ]
@@ -70,7 +74,7 @@ describe('what does not count', () => {
     it(`a receipt ${name}`, () => {
       const v = decide(withReceipt({ ...good, ...over }))
       assert.equal(v.word, 'UNKNOWN')
-      assert.match(v.unknowns.join('; '), why)
+      assert.match(v.unknowns.map(unknownText).join('; '), why)
     })
 
   it('a receipt written before the node was started again', () => {
@@ -81,7 +85,7 @@ describe('what does not count', () => {
     }
     const v = decide({ ...blind, units: saw(units) })
     assert.equal(v.word, 'UNKNOWN')
-    assert.match(v.unknowns.join('; '), /started again/)
+    assert.match(v.unknowns.map(unknownText).join('; '), /started again/)
   })
 
   it('a receipt written before the browser was started again', () => {
@@ -146,7 +150,12 @@ describe('the order of evidence', () => {
       const runs = { ...blind.units.value.runs, 'chromebox-watchdog': last }
       const text = 'chromebox-watchdog@muse.service: Failed at step EXEC spawning it: Permission denied'
       const supervisor = 'chromebox-watchdog' as const
-      const failed = { supervisor, endBootMs: NOW.bootMs - 999, outcome: 'failure' as const, failure: text }
+      const failed = {
+        supervisor,
+        endBootMs: NOW.bootMs - 999,
+        outcome: 'failure' as const,
+        failure: { text },
+      }
       const told = note === undefined ? {} : { journal: saw({ runs: [failed] }) }
       const v = decide({ ...blind, ...told, units: saw({ ...blind.units.value, runs }) })
       if (note === undefined) return assert.doesNotMatch(v.notes.join(), /could not look|cut short/)
@@ -188,7 +197,7 @@ describe('the order of evidence', () => {
     assert.match(decide(without).notes.join(), /agent-health could not look \(exit 2\)/)
   })
 
-  const run = (outcome: 'success' | 'failure' | 'locked', failure?: string) => ({
+  const run = (outcome: 'success' | 'failure' | 'locked', failure?: Told) => ({
     supervisor: 'chromebox-watchdog' as const,
     endBootMs: NOW.bootMs - 30_000,
     outcome,
@@ -196,14 +205,14 @@ describe('the order of evidence', () => {
   })
   const fromJournal = (f: NodeFacts['journal']): NodeFacts => ({
     ...blind,
-    receipts: { ...noReceipts, 'cdp-relay-watchdog': saw(receipt('cdp-relay-watchdog')) },
+    receipts: { ...blind.receipts, 'chromebox-watchdog': none },
     units: not('no bus'),
     ...(f ? { journal: f } : {}),
   })
   const journal: [string, NodeFacts['journal'], string][] = [
     ['a run that succeeded', saw({ runs: [run('success')] }), 'ACTIVE [*]'],
     ['only a run that found the lock taken', saw({ runs: [run('locked')] }), 'UNKNOWN'],
-    ['a run that failed', saw({ runs: [run('failure', 'CDP unreachable on :9410')] }), 'DEGRADED cdp'],
+    ['a run that failed', saw({ runs: [run('failure', CDP)] }), 'DEGRADED cdp'],
     [
       'a success among suppressed lines',
       saw({ runs: [run('success')], incomplete: 'suppressed' }),
@@ -211,7 +220,7 @@ describe('the order of evidence', () => {
     ],
     [
       'a failure among suppressed lines',
-      saw({ runs: [run('failure', 'egress down: x')], incomplete: 's' }),
+      saw({ runs: [run('failure', EGRESS)], incomplete: 's' }),
       'DEGRADED egress',
     ],
     ['no journal', not('no journal files were found'), 'UNKNOWN'],
@@ -224,7 +233,7 @@ describe('the order of evidence', () => {
       supervisor: 'chromebox-watchdog' as const,
       wallMs: NOW.wallMs - 5000,
       level: 'FAIL',
-      text: 'CDP unreachable on :9410',
+      ...CDP,
     }
     const v = decide({ ...blind, logs: saw({ last: [line] }) })
     assert.equal(phrase(v), 'DEGRADED cdp')
@@ -236,7 +245,7 @@ describe('the order of evidence', () => {
       supervisor: 'chromebox-watchdog' as const,
       wallMs: NOW.wallMs - 45_000,
       level: 'FAIL',
-      text: 'CDP unreachable on :9410',
+      ...CDP,
     }
     assert.equal(phrase(decide({ ...blind, logs: saw({ last: [line] }) })), 'ACTIVE [*]')
   })

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { beginsText, journalProblem } from '../../lib/evidence/journal.ts'
 import { field, parseRuns } from '../../lib/evidence/journal-parse.ts'
-import { parseLog, tellsHealth } from '../../lib/evidence/logs.ts'
-import { layerOfText } from '../../lib/evidence/statements.ts'
+import { parseLog } from '../../lib/evidence/logs.ts'
+import { meaning, readTold } from '../../lib/evidence/told.ts'
 import { NOW } from '../kit/truth-model.ts'
 
 const UNIT = 'chromebox-watchdog@muse.service'
@@ -63,7 +63,7 @@ describe('runs in the journal', () => {
   for (const [name, entries, expected] of cases)
     it(name, () => {
       const found = runs(...entries).map((r) =>
-        r.failure === undefined ? r.outcome : `${r.outcome}: ${r.failure}`,
+        r.failure === undefined ? r.outcome : `${r.outcome}: ${r.failure.text}`,
       )
       assert.deepEqual(found, expected)
     })
@@ -71,7 +71,7 @@ describe('runs in the journal', () => {
   it('a fleet-wide run ends for every node, and its lines are about one', () => {
     const unit = { UNIT: 'cdp-relay-watchdog.service', OBJECT_SYSTEMD_UNIT: 'cdp-relay-watchdog.service' }
     const found = read(said('relay restart FAILED', 'FAIL', unit), ended(FAILURE, unit))
-    assert.equal(found.get('muse')?.runs[0]?.failure, 'relay restart FAILED')
+    assert.equal(found.get('muse')?.runs[0]?.failure?.text, 'relay restart FAILED')
     assert.equal(found.get('pip')?.runs[0]?.failure, undefined)
   })
 
@@ -152,41 +152,40 @@ describe('the logs', () => {
     assert.deepEqual(texts('garbage\n\n\u0000\n', true), [])
   })
 
-  const tells: [string, string, boolean][] = [
-    ['FAIL', 'CDP unreachable', true],
-    ['FAIL_LOUD', 'veth', true],
-    ['PAGE', 'browser-fault: x', true],
-    ['PAGE', 'browser-fault recovered: relaunch OK after 3s (lasted 5m)', false],
-    ['INFO', 'relaunch OK after 3s', true],
-    ['INFO', 'released by an operator', false],
-    ['WARN', 'cannot tell: x', false],
+  const tells: [string, string, ReturnType<typeof meaning>][] = [
+    ['FAIL', 'CDP unreachable on :9410 {cdp-unreachable}; next: x', 'fault'],
+    ['FAIL', 'CDP unreachable on :9410; skip kill: launched 3s ago {cdp-unreachable} {fresh}', 'fault'],
+    ['FAIL_LOUD', 'veth ve-1 has no 10.201.35.1/30 {veth-no-address}', 'fault'],
+    ['FAIL', 'relaunch FAILED: x {no-process} {relaunch-failed}', 'fault'],
+    ['PAGE', 'browser-fault: x {held-down}', 'fault'],
+    ['PAGE', 'browser-fault recovered: browser healthy again (lasted 5m) {browser-recovered}', undefined],
+    ['INFO', 'whatever it says {relaunch-ok}', 'over'],
+    ['INFO', 'whatever it says {relay-recovered}', 'over'],
+    ['INFO', 'released by an operator: x {released}', undefined],
+    ['WARN', 'cannot tell: x {cdp-unseen}', undefined],
+    ['FAIL', 'state file was corrupt (x), kept as y {state-corrupt}', undefined],
+    // Lines of a release that wrote no codes.
+    ['FAIL', 'CDP unreachable', 'fault'],
+    ['PAGE', 'browser-fault: x', 'fault'],
+    ['PAGE', 'browser-fault recovered: relaunch OK after 3s (lasted 5m)', undefined],
+    ['INFO', 'relaunch OK after 3s', 'over'],
+    ['INFO', 'released by an operator', undefined],
+    ['WARN', 'cannot tell: x', undefined],
   ]
   for (const [level, text, expected] of tells)
-    it(`${level} ${text}: ${expected ? 'tells' : 'remark'}`, () => {
-      assert.equal(tellsHealth({ supervisor: 'chromebox-watchdog', wallMs: 0, level, text }), expected)
-    })
+    it(`${level} ${text}: ${expected ?? 'a remark'}`, () =>
+      assert.equal(meaning(readTold(text), level), expected))
 
-  const layers: [string, string | undefined][] = [
-    ['netns warp-muse missing', 'netns'],
-    ['veth ve-12345678 has no 10.201.35.1/30; next: ip addr add', 'netns'],
-    ['egress down: no URL answers; restarting the tunnel', 'egress'],
-    ['uplink down', 'egress'],
-    ['relay-fault: veth vp-1 in warp-muse has no 10.201.35.2/30', 'netns'],
-    ['veth ve-1 is down', 'netns'],
-    ['api unreachable: Failed to fetch', 'api'],
-    ['api http 3xx (redirected to https://x.example/login)', 'api'],
-    ['tunnel restart FAILED: egress down: x', 'egress'],
-    ['no chromium process for profile; relaunching', 'process'],
-    ['CDP unreachable on :9410; skip kill: launched 3s ago', 'cdp'],
-    ['relaunch FAILED — needs operator attention: CDP unreachable on :9410', 'cdp'],
-    ['relaunch FAILED — needs operator attention: it does not start', 'process'],
-    ['chat page "Chat" missing from target list', 'page'],
-    ['browser down behind a working relay', 'cdp'],
-    ['relay restart FAILED — needs operator attention', 'relay'],
-    ['api http 503', 'api'],
-    ['CRITICAL - still down after restart', 'api'],
-    ['something new', undefined],
+  const layers: [string, string | undefined, string | undefined][] = [
+    ['whatever it says {port-squatted}; next: x', undefined, 'cdp'],
+    ['whatever it says {cdp-unreachable} {relaunch-failed}', undefined, 'process'],
+    ['whatever it says {egress-no-answer} {out-of-time}', undefined, 'egress'],
+    ['whatever it says {api-unseen}', 'relay', 'relay'],
+    ['whatever it says {api-unseen}', 'nonsense', undefined],
+    ['whatever it says {of-a-release-to-come}', 'page', 'page'],
+    ['CDP unreachable on :9410', undefined, undefined],
   ]
-  for (const [text, layer] of layers)
-    it(`"${text}" is about ${layer}`, () => assert.equal(layerOfText(text), layer))
+  for (const [text, field, layer] of layers)
+    it(`"${text}" of ${field ?? 'no field'} is about ${layer ?? 'no layer that is told'}`, () =>
+      assert.equal(readTold(text, field).layer, layer))
 })

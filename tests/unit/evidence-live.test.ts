@@ -75,18 +75,33 @@ describe('the answer on the relay’s address', () => {
     const { cdp, page: found } = await ask(t, await serve(t, answers(page('Chat with muse'))), {
       chatTitle: 'Chat',
     })
-    assert.deepEqual(cdp, { kind: 'browser', browser: 'Chrome/156' })
-    assert.deepEqual(found, { seen: true, value: { ok: true } })
+    assert.deepEqual(cdp, { kind: 'browser', found: { state: 'ok', browser: 'Chrome/156' } })
+    assert.deepEqual(found, { seen: true, value: { state: 'ok', title: 'Chat with muse' } })
   })
   it('a browser with another page', async (t) => {
     const { page: found } = await ask(t, await serve(t, answers(page('Login'))), { chatTitle: 'Chat' })
-    assert.ok(found.seen && !found.value.ok)
-    assert.match(found.value.detail, /^chat page "Chat" missing from target list$/)
+    assert.deepEqual(found, { seen: true, value: { state: 'missing', detail: 'titles: Login' } })
   })
   it('a browser with a worker only', async (t) => {
     const { page: found } = await ask(t, await serve(t, answers(page('Chat', 'service_worker'))))
-    assert.ok(found.seen && !found.value.ok)
+    assert.ok(found.seen)
+    assert.equal(found.value.state, 'no-pages')
   })
+
+  const lists: [string, (s: Socket) => void, string, boolean][] = [
+    ['never comes', () => {}, 'unreachable', false],
+    ['is taken and closed', (s) => s.end(), 'unreachable', false],
+    ['is no list', (s) => s.end(http('<html>')), 'ok', false],
+    ['is an empty list', (s) => s.end(http('[]')), 'ok', true],
+  ]
+  for (const [name, list, state, listed] of lists)
+    it(`a browser whose list ${name}: CDP ${state}`, async (t) => {
+      const port = await serve(t, (path, s) => (path === '/json/version' ? s.end(http(VERSION)) : list(s)))
+      const { cdp, facts } = await ask(t, port, { chatTitle: 'Chat' })
+      assert.equal(cdp.kind === 'browser' ? cdp.found.state : '', state)
+      assert.equal(facts.listed, listed)
+      assert.ok(!facts.page.seen || facts.page.value.state !== 'ok')
+    })
 
   const others: [string, (path: string, s: Socket) => void, string][] = [
     ['a web server', (_, s) => s.end(http('<html>hello</html>')), 'not-a-browser'],
@@ -115,16 +130,18 @@ describe('the answer on the relay’s address', () => {
   it('a namespace without a name is missing, as far as the directory is the host’s', async (t) => {
     const port = await serve(t, answers(page('Chat')))
     const look = async (p: Paths, absenceCounts: boolean) =>
-      (await lookLive(p, [node(port)], shell, { ...sighted, absenceCounts }, 300)).get('muse')?.missingNetns
+      (await lookLive(p, [node(port)], shell, { ...sighted, absenceCounts }, 300)).get('muse')?.netns.look
+    const unseen = { seen: false, why: "the names of namespaces here may not be the host's" }
+    const there = (exists: boolean) => ({ seen: true, value: { exists, isNamespace: false } })
     const p = { ...tempPaths(t), proc: emptyProc(t).proc }
     mkdirSync(p.run, { recursive: true })
-    assert.equal(await look(p, true), undefined)
+    assert.deepEqual(await look(p, true), unseen)
     mkdirSync(p.netnsDir)
-    assert.equal(await look(p, true), 'warp-muse')
-    assert.equal(await look(p, false), undefined)
-    assert.equal(await look({ ...p, netnsDir: '/proc/self/fd' }, true), undefined)
+    assert.deepEqual(await look(p, true), there(false))
+    assert.deepEqual(await look(p, false), unseen)
+    assert.deepEqual(await look({ ...p, netnsDir: '/proc/self/fd' }, true), unseen)
     writeFileSync(`${p.netnsDir}/warp-muse`, '')
-    assert.equal(await look(p, true), undefined)
+    assert.deepEqual(await look(p, true), there(true))
   })
 
   it('many silent nodes take one deadline, not one each', async (t) => {
@@ -170,7 +187,7 @@ describe('a page titled with the host name of its URL', () => {
       const { href } = pages[Number(req.url?.split('/').at(-1))] ?? {}
       socket.on('message', (m) => {
         const { id } = JSON.parse(String(m))
-        if (href !== undefined) socket.send(JSON.stringify({ id, result: { result: { value: href } } }))
+        if (href !== undefined) socket.send(JSON.stringify({ id, result: { result: { value: [href, ''] } } }))
       })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -190,27 +207,30 @@ describe('a page titled with the host name of its URL', () => {
 
   it('shows the browser’s error page', async (t) => {
     const { page } = await browser(t, [error])
-    assert.deepEqual(page, { ok: false, detail: 'the page shows the browser’s error page' })
+    assert.deepEqual(page, { state: 'error-page', detail: 'error page: muse.example' })
   })
   it('is the page: a site may be titled so', async (t) => {
-    assert.deepEqual((await browser(t, [real])).page, { ok: true })
+    assert.deepEqual((await browser(t, [real])).page, { state: 'ok', title: 'muse.example' })
   })
   it('is not asked when another of the title cannot be one', async (t) => {
     const other = { title: 'Chat with muse', url: 'https://muse.example/' }
-    assert.deepEqual(await browser(t, [error, other]), { page: { ok: true }, asked: 0 })
+    assert.deepEqual(await browser(t, [error, other]), {
+      page: { state: 'ok', title: other.title },
+      asked: 0,
+    })
   })
   it('beside one that is the page', async (t) => {
-    assert.deepEqual((await browser(t, [error, { ...failed }, real])).page, { ok: true })
+    assert.equal((await browser(t, [error, { ...failed }, real])).page.state, 'ok')
   })
   it('does not answer: nobody can tell', async (t) => {
     const { page } = await browser(t, [failed, error])
     assert.deepEqual(page, {
-      ok: 'unsure',
-      detail: 'the page may be the browser’s error page: it does not answer',
+      state: 'doubtful',
+      detail: 'over the relay: the page does not answer in time',
     })
   })
   it('is held by another client: nobody can tell', async (t) => {
-    assert.equal((await browser(t, [{ ...failed, taken: true }])).page.ok, 'unsure')
+    assert.equal((await browser(t, [{ ...failed, taken: true }])).page.state, 'doubtful')
   })
 })
 
@@ -230,12 +250,12 @@ describe('the browser in the process table', () => {
       fake.add({ pid: 77, argv, startTicks: 9000, ...over })
       writeFileSync(`${fake.proc}/77/cgroup`, group)
     }
-  const absent = { seen: true, value: { present: false } }
+  const absent = { seen: true, value: undefined }
 
   it('is found in its unit', (t) => {
     assert.deepEqual(look(t, process({})), {
       seen: true,
-      value: { present: true, pid: 77, ageMs: 10_000, state: 'S' },
+      value: { pid: 77, startTicks: 9000, ageMs: 10_000, state: 'S' },
     })
   })
   const not: [string, (fake: ReturnType<typeof fakeProc>) => void][] = [

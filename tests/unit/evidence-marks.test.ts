@@ -52,9 +52,8 @@ function spoken(f: NodeFacts, k: LayerKnowledge): boolean {
       )
     case 'unit': {
       if (!f.units.seen) return false
-      const { browser, relay, runs } = f.units.value
+      const { browser, runs } = f.units.value
       if (k.ageMs === 0 && k.layer === 'process' && browser.active) return true
-      if (k.ageMs === 0 && k.layer === 'relay' && relay.active) return true
       return SUPERVISORS.some((s) => {
         const run = runs[s]
         return run.ended && run.status === 0 && run.result === 'success' && when(run.exitBootMs) && told(s)

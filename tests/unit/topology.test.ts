@@ -1,115 +1,91 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { ifNames } from '../../lib/names.ts'
+import { judgeBrowser } from '../../lib/browser/judge.ts'
 import { topologyExit } from '../../lib/topology/command.ts'
-import { parseHandshakes, parseUnits } from '../../lib/topology/observe.ts'
-import type { FleetLook, InsideLook, Part } from '../../lib/topology/types.ts'
-import { blind, judge, link, museInside, museLook, seen, stateOf } from '../kit/topology-fixtures.ts'
+import { parseUnits } from '../../lib/topology/observe.ts'
+import type { FleetLook, NodeLook, Part } from '../../lib/topology/types.ts'
+import { asked, look as chromebox, silent as frozen, gone, squatted } from '../kit/chromebox-fixtures.ts'
+import { close, look, refused, timeout } from '../kit/relay-fixtures.ts'
+import { blind, judge, muse, museInside, museLook, seen, stateOf } from '../kit/topology-fixtures.ts'
 
 test('a fleet that is well: every part ok, nothing stray, exit 0', () => {
   const t = judge()
   assert.deepEqual(
     t.nodes[0]?.parts.map((m) => m.state),
-    ['ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'ok'],
+    ['ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'ok', 'ok'],
   )
   assert.deepEqual([t.strays, t.notes, t.blind, topologyExit(t)], [[], [], [], 0])
 })
 
-const timeout = { kind: 'timeout', stage: 'headers', detail: 'no answer', ms: 5000 } as const
-const refused = { kind: 'refused', stage: 'connect', detail: 'connection refused', ms: 1 } as const
-const asked = (answer: typeof timeout | typeof refused, browser: 'answers' | 'silent' | 'refused') => ({
-  nodes: new Map([['muse', { answer, inner: seen({ browser, detail: browser }), tunnelConfigured: true }]]),
+const node = (over: { watchdog?: Partial<NodeLook['watchdog']>; relay?: Partial<NodeLook['relay']> }) => ({
+  nodes: new Map([
+    [
+      'muse',
+      {
+        watchdog: { ...museLook.watchdog, ...over.watchdog },
+        relay: { ...museLook.relay, ...over.relay },
+      },
+    ],
+  ]),
 })
-const inside = (over: Partial<InsideLook>) => ({
-  inside: new Map([['warp-muse', { ...museInside, ...over }]]),
+/** What the relay's owner sees when the relay does not answer. */
+const silent = (answer: NodeLook['relay']['answer'], inner: 'answers' | 'silent') => {
+  const { browser: _, ...relay } = look({ answer, node: muse })
+  return { ...relay, close: close({ inner: seen({ browser: inner, detail: inner }) }) }
+}
+const relayOnly = (relay: ReturnType<typeof silent>): Partial<FleetLook> => ({
+  nodes: new Map([['muse', { ...museLook, relay: { ...relay, veth: museLook.relay.veth } }]]),
 })
+const veth = (over: object) =>
+  node({ relay: { veth: seen({ name: 've-1', exists: true, up: true, hasAddress: true, ...over }) } })
+const browserIs = (...of: Parameters<typeof chromebox>) =>
+  node({ watchdog: { browser: judgeBrowser(chromebox(...of), asked) } })
+const egress = (over: Partial<NonNullable<NodeLook['watchdog']['egress']>>) =>
+  node({
+    watchdog: { egress: { state: 'down', code: 'egress-no-answer', reason: 'r', evidence: [], ...over } },
+  })
 
 const parts: readonly [string, Partial<FleetLook>, Part, string, RegExp][] = [
+  ['veth bare', veth({ hasAddress: false }), 'veth', 'fail', /has no 10\.201\.35\.1\/30/],
+  ['veth gone', veth({ exists: false }), 'veth', 'fail', /has no/],
+  ['veth down', veth({ up: false }), 'veth', 'fail', /is down/],
+  ['veth not seen', node({ relay: { veth: blind('no ip') } }), 'veth', 'unknown', /no ip/],
   [
-    'veth bare',
-    { hostLinks: seen([link(ifNames('muse').veth, '10.9.9.9')]) },
-    'veth',
-    'fail',
-    /has no 10\.201\.35\.1\/30/,
-  ],
-  [
-    'veth with the address and another prefix',
-    {
-      hostLinks: seen([
-        {
-          ...link(ifNames('muse').veth, ''),
-          inet: [{ address: '10.201.35.1', prefixLength: 24 }],
-        },
-      ]),
-    },
-    'veth',
-    'fail',
-    /has no/,
-  ],
-  ['veth gone', { hostLinks: seen([]) }, 'veth', 'fail', /^no ve-/],
-  ['veth not seen', { hostLinks: blind('no ip') }, 'veth', 'unknown', /no ip/],
-  ['namespace gone', { namespaces: seen({ names: [], others: [] }) }, 'netns', 'fail', /warp-muse missing/],
-  [
-    'namespace a file',
-    { namespaces: seen({ names: [], others: ['warp-muse'] }) },
+    'namespace gone',
+    node({ watchdog: { netns: seen({ exists: false, isNamespace: false }) } }),
     'netns',
     'fail',
-    /not a namespace/,
+    /missing/,
   ],
-  ['peer bare', inside({ links: seen([]) }), 'peer', 'fail', /^no vp-/],
-  ['relay refused', asked(refused, 'answers'), 'relay', 'fail', /connection refused/],
-  ['relay before a frozen browser', asked(timeout, 'silent'), 'relay', 'ok', /takes connections/],
-  ['frozen browser', asked(timeout, 'silent'), 'cdp', 'fail', /silent/],
   [
-    'browser elsewhere',
-    { browsers: seen([{ pid: 3, node: 'muse', unit: '', netns: 6 }]) },
-    'browser',
+    'namespace a file',
+    node({ watchdog: { netns: seen({ exists: true, isNamespace: false }) } }),
+    'netns',
     'fail',
-    /outside/,
+    /is no namespace/,
   ],
   [
-    'two browsers',
-    {
-      browsers: seen([
-        { pid: 3, node: 'muse', unit: '' },
-        { pid: 4, node: 'muse', unit: '' },
-      ]),
-    },
-    'browser',
+    'peer bare',
+    { inside: new Map([['warp-muse', { ...museInside, links: seen([]) }]]) },
+    'peer',
     'fail',
-    /^2 processes were started with its profile: pid 3, pid 4; end the others$/,
+    /^veth vp-/,
   ],
-  [
-    'no tunnel interface',
-    inside({ links: seen([link(ifNames('muse').vpeer, '10.201.35.2')]) }),
-    'tunnel',
-    'fail',
-    /^no wg-/,
-  ],
-  [
-    'never a handshake',
-    inside({ handshakes: seen(new Map([[ifNames('muse').wg, 0]])) }),
-    'tunnel',
-    'fail',
-    /never/,
-  ],
-  ['no peers', inside({ handshakes: seen(new Map()) }), 'tunnel', 'fail', /no peer/],
-  [
-    'an old handshake',
-    inside({ handshakes: seen(new Map([[ifNames('muse').wg, 1]])) }),
-    'tunnel',
-    'ok',
-    /999s ago/,
-  ],
+  ['relay refused', relayOnly(silent(refused, 'answers')), 'relay', 'fail', /^cdp-relay@muse/],
+  ['relay before a frozen browser', relayOnly(silent(timeout, 'silent')), 'relay', 'not-checked', /^$/],
+  ['frozen browser', browserIs(300, frozen), 'cdp', 'fail', /no answer/],
+  ['port squatted', browserIs(300, squatted), 'cdp', 'fail', /squatted/],
+  ['another page', browserIs(300, undefined, gone), 'page', 'fail', /News/],
+  ['no browser', browserIs(undefined), 'process', 'fail', /none/],
+  ['tunnel dead', egress({}), 'egress', 'fail', /^r$/],
+  ['uplink down', egress({ state: 'uplink-down', code: 'uplink-down' }), 'egress', 'fail', /^r$/],
+  ['tunnel not seen', egress({ state: 'unknown', code: 'egress-unseen' }), 'egress', 'unknown', /^r$/],
   [
     'no tunnel wanted',
-    {
-      ...inside({ links: seen([]) }),
-      nodes: new Map([['muse', { ...museLook, tunnelConfigured: false }]]),
-    },
-    'tunnel',
+    egress({ state: 'not-configured', note: 'not configured' }),
+    'egress',
     'not-configured',
-    /^$/,
+    /not/,
   ],
 ]
 for (const [name, over, part, state, note] of parts) {
@@ -120,7 +96,19 @@ for (const [name, over, part, state, note] of parts) {
   })
 }
 
-test('systemctl show for patterns, and handshakes, as the programs print them', () => {
+test('a second process of the profile is told and left alone', () => {
+  const browsers = seen([
+    { pid: 4711, node: 'muse', unit: 'chromebox@muse.service', netns: 5 },
+    { pid: 4, node: 'muse', unit: '', netns: 5 },
+  ])
+  const t = judge({ browsers })
+  assert.deepEqual(
+    [t.strays, t.notes.map((n) => `${n.what}: ${n.why}`), topologyExit(t)],
+    [[], ['browser of profile muse (pid 4): the browser of muse is pid 4711'], 0],
+  )
+})
+
+test('systemctl show for patterns, as the program prints them', () => {
   const units = parseUnits(
     'Id=cdp-relay@a.socket\nActiveState=active\nListen=10.201.1.2:9400 (Stream)\n\nId=chromebox@a.service\nActiveState=failed\n',
   )
@@ -129,11 +117,4 @@ test('systemctl show for patterns, and handshakes, as the programs print them', 
     { id: 'chromebox@a.service', active: 'failed', listen: [] },
   ])
   assert.deepEqual(parseUnits(''), [])
-  assert.deepEqual(
-    [...parseHandshakes('wg-1\tkey=\t17\nwg-1\tk2=\t9\nwg-2\tk=\t0\nnonsense\n')],
-    [
-      ['wg-1', 17],
-      ['wg-2', 0],
-    ],
-  )
 })

@@ -1,6 +1,6 @@
 import { verdict } from '../../report/verdict.ts'
-import type { Layer, Verdict } from '../../types.ts'
-import type { CloseLook, Finding, RelayObservation } from './types.ts'
+import type { Layer } from '../../types.ts'
+import type { CloseLook, Finding, LinkState, RelayObservation } from './types.ts'
 
 const LOUD = { level: 'FAIL_LOUD', page: true } as const
 
@@ -26,6 +26,20 @@ export function vethFinding(o: RelayObservation): Finding | undefined {
   return undefined
 }
 
+/** The namespace's end of the veth; `undefined` when well. */
+export function peerFinding(node: RelayObservation['node'], link: LinkState): Finding | undefined {
+  const { name, exists, up, hasAddress } = link
+  const what = { veth: name, netns: node.netns, peer: node.peer }
+  const ip = `ip -n ${node.netns}`
+  const raise = `${ip} link set dev ${name} up`
+  const add = `${ip} addr add ${node.peer}/30 dev ${name}`
+  if (!exists)
+    return { ...LOUD, verdict: verdict('peer-missing', [], what), next: `netvm-node-up ${node.name}` }
+  if (!hasAddress)
+    return { ...LOUD, verdict: verdict('peer-no-address', [], what), next: up ? add : `${raise} && ${add}` }
+  return up ? undefined : { ...LOUD, verdict: verdict('peer-down', [], what), next: raise }
+}
+
 /** Layers below the relay that only the close look sees: the namespace, its end of the veth, the browser. */
 export function belowFinding(o: RelayObservation, close: CloseLook): Finding | undefined {
   const { node } = o
@@ -39,28 +53,16 @@ export function belowFinding(o: RelayObservation, close: CloseLook): Finding | u
       next: `netvm-node-up ${node.name}`,
     }
   }
-  if (close.peerLink.seen) {
-    const { name, exists, up, hasAddress } = close.peerLink.value
-    const what = { veth: name, netns: node.netns, peer: node.peer }
-    const ip = `ip -n ${node.netns}`
-    const raise = `${ip} link set dev ${name} up`
-    const add = `${ip} addr add ${node.peer}/30 dev ${name}`
-    if (!exists)
-      return { ...LOUD, verdict: verdict('peer-missing', [], what), next: `netvm-node-up ${node.name}` }
-    if (!hasAddress)
-      return { ...LOUD, verdict: verdict('peer-no-address', [], what), next: up ? add : `${raise} && ${add}` }
-    if (!up) return { ...LOUD, verdict: verdict('peer-down', [], what), next: raise }
-  }
+  const peer = close.peerLink.seen ? peerFinding(node, close.peerLink.value) : undefined
+  if (peer !== undefined) return peer
   if (!close.inner.seen) return notAsked('cdp', close.inner.why)
   if (close.inner.value.browser === 'answers') return undefined
-  const { browser, detail } = close.inner.value
   const connected = o.answer.kind === 'answer' || o.answer.stage !== 'connect'
-  const evidence = [`127.0.0.1:${node.cdpPort} in ${node.netns}: ${detail}`]
-  const layer: Layer = browser === 'refused' ? 'process' : 'cdp'
-  const endpoint = `${node.peer}:${node.cdpPort}`
-  const found: Verdict = connected
-    ? verdict(layer === 'process' ? 'browser-refused' : 'browser-down', evidence)
-    : { ...verdict('browser-and-relay-down', evidence, { endpoint }), layer }
+  const evidence = [`127.0.0.1:${node.cdpPort} in ${node.netns}: ${close.inner.value.detail}`]
+  // Whether there is a process at all is not looked at here: chromebox-watchdog says so.
+  const found = connected
+    ? verdict('browser-down', evidence)
+    : verdict('browser-and-relay-down', evidence, { endpoint: `${node.peer}:${node.cdpPort}` })
   return {
     verdict: found,
     level: 'WARN',

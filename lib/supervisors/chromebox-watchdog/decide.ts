@@ -1,4 +1,5 @@
 import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
+import { judgeNetns } from '../../netns.ts'
 import type { PageKind } from '../../page.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
@@ -19,10 +20,9 @@ export function decide(o: Observation, memory: Memory, now: Now, policy: Policy)
     const { paused: why, ...bare } = o
     return paused(why, m, decide(bare, m, now, policy))
   }
-  if (!o.netns.seen) {
-    return cannotTell(o, m, verdictOf('netns-unseen', [], { why: o.netns.why }), [])
-  }
-  if (!o.netns.value.exists || !o.netns.value.isNamespace) return netnsMissing(o, m)
+  const netns = judgeNetns(`warp-${o.node}`, o.netns)
+  if (netns.state === 'unknown') return cannotTell(o, m, netns, [])
+  if (netns.state === 'unhealthy') return netnsMissing(o, m, netns)
   const marks: LayerMark[] = [{ layer: 'netns', state: 'ok' }]
   const back = said('netns-recovered', { netns: `warp-${o.node}` })
   const pages: PageEvent[] = [{ kind: 'netns-fault', failing: false, ...back }]
@@ -80,14 +80,11 @@ function paused(why: { reason: string; by: string }, memory: Memory, beneath: De
   return { verdict, layers: beneath.layers, actions: [], memory, pages: [], lines: [] }
 }
 
-function netnsMissing(o: Observation, m: Memory): Decision {
-  const there = o.netns.seen && o.netns.value.exists
-  const evidence = there ? [`/run/netns/warp-${o.node} is there and is no namespace`] : []
-  const verdict = verdictOf('netns-missing', evidence, { netns: `warp-${o.node}` })
+function netnsMissing(o: Observation, m: Memory, verdict: Verdict): Decision {
   const next = `netvm-node-up ${o.node}`
   return {
     verdict,
-    layers: fill([failed(verdict, evidence[0] ?? 'missing')]),
+    layers: fill([failed(verdict, verdict.evidence[0] ?? 'missing')]),
     actions: [],
     memory: lowerFault(m, 'netns'),
     pages: [failing('netns-fault', verdict)],

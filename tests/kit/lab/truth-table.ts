@@ -34,6 +34,7 @@ export function prepare(config: Record<string, string | number> = {}): void {
 export function runAll(node: string): void {
   tick(node)
   sh(['systemctl', 'start', 'cdp-relay-watchdog.service'], { deadlineMs: 120_000 })
+  sh(['systemctl', 'start', 'agent-health.service'], { deadlineMs: 180_000 })
 }
 
 /** Asks from every shell for the word of a state that is in force on `node`. */

@@ -1,0 +1,42 @@
+import type { Layer, Supervisor } from '../types.ts'
+
+export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
+
+/** The path of a node as the status shows it; `registry` is where the node's name comes from. */
+export const PATH = ['netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api'] as const
+
+export type PathLayer = (typeof PATH)[number]
+
+/** Whose word on a layer counts before everybody else's (DESIGN §2). The namespace's is the one half of netns. */
+export const OWNER: Readonly<Record<PathLayer, Supervisor>> = {
+  netns: 'chromebox-watchdog',
+  egress: 'chromebox-watchdog',
+  process: 'chromebox-watchdog',
+  cdp: 'chromebox-watchdog',
+  page: 'chromebox-watchdog',
+  relay: 'cdp-relay-watchdog',
+  api: 'agent-health',
+}
+
+/**
+ * Periods of the timers in milliseconds (DESIGN §5). Not what the receipt says of its own due time, which
+ * has slack in it and would stretch the limit.
+ */
+export const PERIOD_MS: Readonly<Record<Supervisor, number>> = {
+  'chromebox-watchdog': 120_000,
+  'cdp-relay-watchdog': 300_000,
+  'agent-health': 300_000,
+}
+
+/** Evidence older than this many periods is history. */
+export const MAX_PERIODS = 3
+
+/** The layers a healthy run of each supervisor has vouched for. */
+export const VOUCHED: Readonly<Record<Supervisor, readonly Layer[]>> = {
+  'chromebox-watchdog': ['netns', 'egress', 'process', 'cdp', 'page'],
+  'cdp-relay-watchdog': ['netns', 'relay'],
+  'agent-health': ['cdp', 'relay', 'api'],
+}
+
+/** What lives in the browser: what was said about it before the browser (re)started is void. */
+export const OF_THE_BROWSER: ReadonlySet<Layer> = new Set<Layer>(['process', 'cdp', 'page', 'api'])

@@ -1,0 +1,43 @@
+import { entryOf } from '../report/codes.ts'
+import { parseLine } from '../report/line.ts'
+import { oldRecovery } from '../report/old-lines.ts'
+import { clean } from '../text.ts'
+import { LAYERS } from '../types.ts'
+import type { Told } from './types.ts'
+
+/** Longer than any line that `formatLine` writes. */
+const MAX_LINE = 2500
+
+/**
+ * Reads a line of ours, of a log or of the journal.
+ * @param layer the layer that the journal's field tells, for a code that does not
+ */
+export function readTold(raw: string, layer?: string): Told {
+  const line = clean(raw, MAX_LINE)
+  const { text, code, cause } = parseLine(line)
+  const next = /; next: (.*)$/.exec(line)?.[1]
+  const field = LAYERS.find((l) => l === layer)
+  const of = entryOf(code)?.layer ?? entryOf(cause)?.layer ?? field
+  return {
+    text: clean(text),
+    ...(code === undefined ? {} : { code }),
+    ...(cause === undefined ? {} : { cause }),
+    ...(of === undefined ? {} : { layer: of }),
+    ...(next === undefined ? {} : { next: clean(next) }),
+  }
+}
+
+const LOUD: ReadonlySet<string> = new Set(['FAIL', 'FAIL_LOUD', 'PAGE'])
+
+/**
+ * What a line says of its node: a fault, that one is over, or nothing of its health. A page closes some time later;
+ * what happened in between has lines of its own, so the end of one says nothing.
+ */
+export function meaning(told: Told, level: string): 'fault' | 'over' | undefined {
+  const entry = entryOf(told.code)
+  const over =
+    entry === undefined ? oldRecovery(told.text) : entry.kind === 'recovery' || entry.helped === true
+  if (over) return level === 'PAGE' ? undefined : 'over'
+  if (!LOUD.has(level) || entry?.kind === 'notice' || entry?.kind === 'unknown') return undefined
+  return 'fault'
+}
