@@ -208,7 +208,7 @@ test(
       seen.nodes[0].parts.map((m: { part: string; state: string }) => [m.part, m.state]),
     )
     assert.deepEqual(
-      [states.veth, states.netns, states.peer, states.relay, states.browser],
+      [states.veth, states.netns, states.peer, states.relay, states.process],
       ['ok', 'ok', 'ok', 'ok', 'fail'],
     )
     assert.match(
