@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { before, describe, test } from 'node:test'
 import { text } from '../../lib/report/codes.ts'
 import { inShell, statusIn } from '../kit/lab/shells.ts'
-import { prepare } from '../kit/lab/truth-table.ts'
+import { prepare, runAll } from '../kit/lab/truth-table.ts'
 import {
   browser,
   cursor,
@@ -25,6 +25,7 @@ before(async () => {
   prepare()
   nodeUp(NODE)
   await untilTitled(NODE)
+  runAll(NODE)
 })
 
 test('only root pauses', () => {
@@ -82,6 +83,7 @@ describe('at its end', () => {
     tick(NODE)
     sh(['systemctl', 'start', 'cdp-relay-watchdog.service'], { deadlineMs: 120_000 })
     await untilTitled(NODE)
+    runAll(NODE)
   })
 
   test('the supervisors do their work again', async () => {

@@ -9,7 +9,7 @@ import { nodeUp, ok, receipt, sh, untilTitled } from '../kit/lab.ts'
 // A host that has just booted: the node is up again, and no supervisor has run yet (their timers wait an
 // hour here). Then the same with receipts of this boot that are too old.
 const KEPT = '/var/tmp/receipts-before'
-const AGENTS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog']
+const AGENTS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
 
 /** What the receipts of before would look like had they been written in this boot, `ageMs` ago. */
 function writeReceipts(ageMs: number, bootId: string): void {
