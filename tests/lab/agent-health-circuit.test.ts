@@ -147,7 +147,7 @@ it('a torn state file is an open circuit, kept and reported; reset closes it and
   assert.equal(pid(), before)
   const said = linesSince(mark, NODE).filter((l) => logged(l)[0]?.code === 'state-corrupt')
   assert.equal(said.length, 1, said.join('\n'))
-  assert.match(reset(NODE), /muse: circuit closed by hand before its cooldown ended/)
+  assert.match(reset(NODE), rx`^muse: ${says('circuit-reset', { early: ' before its cooldown ended' })}`)
   assert.deepEqual([memory(NODE).openedAt, memory(NODE).futile], [null, 0])
   assert.ok(status().reviews.some((r: { kind: string }) => r.kind === 'reset-early'))
 })

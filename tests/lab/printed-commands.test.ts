@@ -186,5 +186,6 @@ test('the veth is gone, and the namespace is gone: node-up repairs both', async 
   await until('the relay answers', () => answers('muse'))
   well(false)
   const paged = logged(logText('cdp-relay-watchdog')).filter((l) => l.level === 'PAGE')
-  assert.ok(paged.some((l) => l.code === 'veth-missing'))
+  // One page for as long as faults of the veth come and go: the first of this file opened it.
+  assert.ok(paged.some((l) => /^veth-/.test(l.code)))
 })

@@ -1,18 +1,8 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Receipt } from '../../../lib/types.ts'
-import {
-  browser,
-  browserAgeMs,
-  logText,
-  nodeUp,
-  ok,
-  setSite,
-  stopTimers,
-  until,
-  untilTitled,
-  writeConfig,
-} from '../lab.ts'
+import { browser, logText, nodeUp, ok, setSite, stopTimers, untilTitled, writeConfig } from '../lab.ts'
+import { untilOlder } from './browser.ts'
 
 /** Windows of a lab that has minutes, not hours. Seconds. */
 export const SHORT = {
@@ -35,7 +25,7 @@ export async function apiNode(node: string, more: Record<string, number> = {}): 
 
 /** Waits until the fresh-browser guard of the lab's configuration lets go. */
 export async function grown(node: string): Promise<void> {
-  await until(`${node} is no longer fresh`, () => browserAgeMs(node) > 1300, 30_000)
+  await untilOlder(node)
 }
 
 export interface Run {
