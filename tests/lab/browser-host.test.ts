@@ -117,7 +117,7 @@ test('the state’s file system full: a dead browser is brought back all the sam
     await untilIdle('n1')
     assert.match(
       linesSince(mark, 'n1').join('\n'),
-      /WARN \[n1\] cannot write .* this attempt will not be remembered; next: df /,
+      /WARN \[n1\] cannot write .* \{state-not-kept\}; next: df /,
     )
   } finally {
     ok(['umount', '/var/lib/netvm'])
