@@ -1,68 +1,23 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type RequestListener, type ServerResponse } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import { type FetchRequest, type FetchResult, fetchInNetns } from '../../lib/curl.ts'
+import { test } from 'node:test'
+import { fetchInNetns } from '../../lib/curl.ts'
+import {
+  ask,
+  ENDS,
+  fetchAll,
+  fetchOne,
+  httpServer,
+  LONG_MS,
+  SHORT_MS,
+  tcpServer,
+} from '../kit/curl-servers.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'
-import { patience, scaled } from '../kit/unit.ts'
-
-async function httpServer(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-async function tcpServer(t: TestContext, onSocket: (socket: Socket) => void): Promise<string> {
-  const sockets: Socket[] = []
-  const server = createTcpServer((socket) => {
-    sockets.push(socket)
-    socket.on('error', () => {})
-    onSocket(socket)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-/** For an answer that comes: only a failing test waits so long. */
-const LONG_MS = patience(30_000)
-/** For one that never comes. What a server says before its silence has this time to arrive. */
-const SHORT_MS = scaled(1000)
-/** A test that only a kept deadline ends. */
-const ENDS = { timeout: LONG_MS }
-
-const ask = (url: string, over: Partial<FetchRequest> = {}): FetchRequest => {
-  return { url, deadlineMs: LONG_MS, wantBody: true, ...over }
-}
-
-async function fetchAll(
-  requests: FetchRequest[],
-  netns?: string,
-): Promise<{ results: FetchResult[]; ms: number }> {
-  const start = performance.now()
-  // How long curl takes to start and to report is no subject of these tests.
-  const look = await fetchInNetns(netns, requests, { slackMs: LONG_MS })
-  assert.ok(look.seen, JSON.stringify(look))
-  return { results: look.value, ms: performance.now() - start }
-}
-
-async function fetchOne(request: FetchRequest): Promise<FetchResult & { ms: number }> {
-  const { results, ms } = await fetchAll([request])
-  assert.equal(results.length, 1)
-  return { ...(results[0] as FetchResult), ms }
-}
 
 test('an answer: status, body and time', async (t) => {
   const url = await httpServer(t, (_, response) => response.end('hello\nworld é'))
