@@ -2,9 +2,8 @@ import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from './exec.ts'
 import type { Paths } from './paths.ts'
-import { HEALTHY, verdict } from './report/verdict.ts'
 import { clean } from './text.ts'
-import type { Look, Verdict } from './types.ts'
+import type { Look } from './types.ts'
 
 export interface NetnsLook {
   readonly exists: boolean
@@ -42,14 +41,6 @@ export function lookNetns(p: Pick<Paths, 'netnsDir'>, netns: string): Look<Netns
     }
     return { seen: false, why: `cannot look at ${path}: ${code}` }
   }
-}
-
-/** What a look at a named namespace means: one judgement for everybody who looks. Pure. */
-export function judgeNetns(netns: string, look: Look<Pick<NetnsLook, 'exists' | 'isNamespace'>>): Verdict {
-  if (!look.seen) return verdict('netns-unseen', [], { why: look.why })
-  if (look.value.isNamespace) return HEALTHY
-  const evidence = look.value.exists ? [`/run/netns/${netns} is there and is no namespace`] : []
-  return verdict('netns-missing', evidence, { netns })
 }
 
 /** The argument vector that runs `argv` inside a named namespace, with that namespace's resolv.conf. */

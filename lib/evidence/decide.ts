@@ -70,8 +70,6 @@ interface Found {
   readonly reason: string
 }
 
-const UNTOLD = text('last-run-failed')
-
 function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[]): Found {
   const at = (layer: Layer) => layers.find((l) => l.layer === layer) ?? nothing(layer)
   const process = at('process')
@@ -90,7 +88,7 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
   const missing = layers.find((l) => !isWell(facts, heard, l))
   if (missing !== undefined) {
     const untold = heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor))
-    if (untold) return { word: 'DEGRADED', reason: UNTOLD }
+    if (untold) return { word: 'DEGRADED', reason: text('last-run-failed') }
     return { word: 'UNKNOWN', on: missing, reason: notSeen(facts, missing) }
   }
   if (answers) return { word: 'ACTIVE', on: at('cdp'), reason: '' }

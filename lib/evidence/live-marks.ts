@@ -1,6 +1,7 @@
 import { judgeBrowser } from '../browser/judge.ts'
 import type { BrowserLook } from '../browser/types.ts'
-import { judgeNetns } from '../netns.ts'
+import { judgeNetns } from '../netns-judge.ts'
+import { text } from '../report/codes.ts'
 import type { Layer, Verdict } from '../types.ts'
 import type { CdpAnswer, FactState, LiveFacts } from './types.ts'
 
@@ -90,7 +91,7 @@ export function liveMarks(live: LiveFacts): readonly LiveMark[] {
   const out = [...(netns === undefined ? [] : [netns]), ...browserMarks(live, answer)]
   if (live.process.seen && isStopped(live) && answer?.kind !== 'browser')
     out.push(
-      mark('cdp', 'fail', `the browser is stopped (pid ${live.process.value?.pid})`, 'browser-stopped'),
+      mark('cdp', 'fail', text('browser-stopped', { pid: live.process.value?.pid ?? 0 }), 'browser-stopped'),
     )
   if (answer?.kind === 'browser') out.push(mark('relay', 'ok'))
   if (answer?.kind === 'refused')

@@ -1,5 +1,5 @@
 import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
-import { judgeNetns } from '../../netns.ts'
+import { judgeNetns } from '../../netns-judge.ts'
 import type { PageKind } from '../../page.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
