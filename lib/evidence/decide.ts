@@ -160,6 +160,9 @@ export function phrase(v: Pick<NodeVerdict, 'word' | 'layer'>): string {
   return `DEGRADED ${v.layer ?? '(layer not known)'}`
 }
 
+/** What a reading over CDP rests on. */
+const READS: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
+
 /** May anything be read over CDP from this shell, and if not, is that the node's fault or the shell's? Pure. */
 export function readable(
   facts: NodeFacts,
@@ -172,12 +175,11 @@ export function readable(
     if (failing('process', 'cdp', 'relay')) return { word: 'DOWN', why: v.reason }
     return listed ? { word: 'OK', why: '' } : { word: 'UNKNOWN', why: 'the target list was not read' }
   }
-  if (v.beneath === 'ACTIVE [*]') return { word: 'BLIND', why: cdp.seen ? '' : cdp.why }
-  if (v.beneath === 'UNKNOWN') return { word: 'UNKNOWN', why: v.reason }
-  const reads: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
-  if (v.beneath === 'DEGRADED' && v.layer !== undefined && !reads.includes(v.layer)) {
-    const fine = v.layers.find((l) => l.layer === 'cdp')?.state === 'ok'
-    return fine ? { word: 'BLIND', why: v.reason } : { word: 'UNKNOWN', why: v.reason }
-  }
-  return { word: 'DOWN', why: v.reason }
+  if (failing(...READS) || unanswered(facts.live) !== undefined || v.beneath === 'HELD DOWN')
+    return { word: 'DOWN', why: v.reason }
+  // What CDP does not rest on (egress, page, API) may fail or be unknown beside it.
+  const watched = !facts.units.seen || facts.units.value.timers[OWNER.cdp].state === 'armed'
+  const fine = watched && READS.every((layer) => v.layers.some((l) => l.layer === layer && l.state === 'ok'))
+  const why = v.beneath === 'ACTIVE [*]' && !cdp.seen ? cdp.why : v.reason
+  return { word: fine ? 'BLIND' : 'UNKNOWN', why }
 }
