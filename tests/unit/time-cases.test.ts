@@ -11,6 +11,7 @@ import { readRun, readService } from '../../lib/evidence/units.ts'
 import { type Intent, isPaused } from '../../lib/intent.ts'
 import { decidePage, type PageMemory } from '../../lib/page.ts'
 import { type Paths, statePath } from '../../lib/paths.ts'
+import { text } from '../../lib/report/codes.ts'
 import { writeState } from '../../lib/state.ts'
 import { type CircuitMemory, freshMemory } from '../../lib/supervisors/agent-health/circuit.ts'
 import { policyOf } from '../../lib/supervisors/agent-health/policy.ts'
@@ -213,7 +214,7 @@ describe('after one boot with the clock far ahead', () => {
     const far = memory({ bootId: 'a', notBeforeBootMs: 60 * DAY })
     const now = at(10)
     const first = decide(seen(look(undefined)), far, now, DEFAULTS)
-    assert.equal(first.guard?.text, 'state file was corrupt: no relaunch for 30m')
+    assert.equal(first.guard?.text, text('cautious', { wait: '30m' }))
     assert.equal(first.guard?.eligibleInMs, DEFAULTS.backoffMaxMs)
     assert.equal(decide(seen(look(undefined)), first.memory, at(40), DEFAULTS).actions.length, 1)
     assert.equal(decide(seen(look(undefined)), far, at(30, 'b'), DEFAULTS).actions.length, 1)
