@@ -2,8 +2,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs
 import { wallIso } from './clock.ts'
 import { runSync } from './exec.ts'
 import { type Paths, paths } from './paths.ts'
-import { entryOf } from './report/codes.ts'
-import { formatLine, type Line } from './report/line.ts'
+import { formatLine, type Line, layerOf } from './report/line.ts'
 import { clean } from './text.ts'
 import type { LogLevel } from './types.ts'
 
@@ -33,8 +32,9 @@ export function makeLog(supervisor: string, p: Paths = paths()): Log {
       const said = formatLine(given)
       const line = `${wallIso(Date.now())} ${level} [${clean(node, 40)}] ${said}`
       const failed = append(p.log, `${p.log}/${supervisor}.log`, line)
-      const full = failed === undefined ? said : `${said} (not in ${p.log}/${supervisor}.log: ${failed})`
-      const layer = entryOf(code)?.layer ?? entryOf(cause)?.layer ?? ''
+      const text = `${given.text} (not in ${p.log}/${supervisor}.log: ${failed})`
+      const full = failed === undefined ? said : formatLine({ ...given, text })
+      const layer = layerOf(code, cause) ?? ''
       const all = { ...fields, code, layer, ...(cause === undefined ? {} : { cause }) }
       const entry = journalEntry(supervisor, level, node, full, all, unitName(p))
       const journaled = toJournal(entry)

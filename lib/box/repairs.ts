@@ -41,7 +41,8 @@ export function findRepairs(text: string, whole: boolean, supervisor: Supervisor
     if (line.node !== node || line.level === 'PAGE') continue
     const result = resultOf(line)
     if (result === undefined) {
-      if (line.level !== 'INFO') fault = line
+      // Of a release without codes anything but a remark may be the fault.
+      if (line.code === undefined ? line.level !== 'INFO' : entryOf(line.code)?.kind === 'fault') fault = line
       continue
     }
     const near = fault !== undefined && line.wallMs - fault.wallMs <= SAME_RUN_MS ? fault : undefined

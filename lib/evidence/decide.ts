@@ -46,7 +46,7 @@ function isWell(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
 }
 
 /** Why a layer is not known to be well, and who looks next. */
-function notSeen(facts: NodeFacts, k: LayerKnowledge): string {
+function notSeen(facts: NodeFacts, heard: Heard, k: LayerKnowledge): string {
   const who = k.next ?? (k.layer === 'registry' ? OWNER.process : OWNER[k.layer])
   const units = facts.units.seen ? facts.units.value : undefined
   const timer = units?.timers[who]
@@ -58,6 +58,11 @@ function notSeen(facts: NodeFacts, k: LayerKnowledge): string {
   const agoMs = (sinceBootMs: number | undefined) => facts.now.bootMs - (sinceBootMs ?? -windowMs)
   const [node, browser] = [agoMs(units?.netns.sinceBootMs), agoMs(units?.browser.sinceBootMs)]
   if (k.note !== '') return `${k.layer} not known, ${k.note}: ${next}`
+  // Its owner has looked, and something below was in the way.
+  const last = newest(heard, who)
+  const inTheWay = [...(last?.marks.values() ?? [])].find((m) => m.state === 'unknown' && m.note !== '')
+  if (last !== undefined && inTheWay !== undefined)
+    return `${k.layer} not known, ${who} ${seconds(facts.now.bootMs - last.atBootMs)} ago: ${inTheWay.note}: ${next}`
   if (OF_THE_BROWSER.has(k.layer) && browser < windowMs)
     return `${k.layer} not seen since the browser started ${seconds(browser)} ago: ${next}`
   if (node < windowMs) return `${k.layer} not seen since the node started ${seconds(node)} ago: ${next}`
@@ -89,7 +94,7 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
   if (missing !== undefined) {
     const untold = heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor))
     if (untold) return { word: 'DEGRADED', reason: text('last-run-failed') }
-    return { word: 'UNKNOWN', on: missing, reason: notSeen(facts, missing) }
+    return { word: 'UNKNOWN', on: missing, reason: notSeen(facts, heard, missing) }
   }
   if (answers) return { word: 'ACTIVE', on: at('cdp'), reason: '' }
   if (newest(heard, OWNER.process) === undefined)

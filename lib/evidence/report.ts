@@ -41,12 +41,13 @@ export function perSupervisor({ facts }: Judged): SupervisorEvidence[] {
     if (last === undefined)
       return { supervisor, verdict: 'unknown', reason: '', source: 'none', timer: timerText, unknown }
     const [bad] = [...last.marks.values()].filter((m) => m.state === 'fail')
+    const unsure = [...last.marks.values()].find((m) => m.state === 'unknown' && m.note !== '')
     const failed = bad !== undefined || last.failedSomewhere
     const verdict = last.healthy ? 'healthy' : failed ? 'unhealthy' : 'unknown'
     return {
       supervisor,
       verdict,
-      reason: bad?.note ?? '',
+      reason: bad?.note ?? (verdict === 'unknown' ? (unsure?.note ?? '') : ''),
       source: last.source,
       ageMs: Math.max(0, facts.now.bootMs - last.atBootMs),
       timer: timerText,

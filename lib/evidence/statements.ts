@@ -72,7 +72,9 @@ function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
     marks.set(m.layer, { state, note: m.note ?? '', ...code })
   }
   const { state, layer, code, reason: note } = r.verdict
-  if (layer !== undefined && state !== 'healthy' && !isVoid(layer))
+  // A run that stopped at a layer below its own may have seen that one fail, and says so in its mark.
+  const seen = state === 'unknown' && layer !== undefined ? marks.get(layer)?.state : undefined
+  if (layer !== undefined && state !== 'healthy' && !isVoid(layer) && seen !== 'fail')
     marks.set(layer, { state: state === 'unhealthy' ? 'fail' : 'unknown', note, code })
   return {
     source: 'receipt',
@@ -118,9 +120,18 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   return { ...base, marks }
 }
 
-/** A fault that a line tells, or one of which only that much is known. */
-function failure(s: Supervisor, source: Source, at: number, told?: Told): Statement {
+/** A fault that a line tells, or one of which only that much is known. Undefined for one of a browser before this. */
+function failure(
+  s: Supervisor,
+  source: Source,
+  at: number,
+  facts: NodeFacts,
+  told?: Told,
+): Statement | undefined {
   const { layer, text = '', code, cause } = told ?? {}
+  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
+  if (layer !== undefined && OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince)
+    return undefined
   const because = cause ?? code
   const mark: Mark = { state: 'fail', note: text, ...(because === undefined ? {} : { code: because }) }
   const marks = new Map<Layer, Mark>(layer === undefined ? [] : [[layer, mark]])
@@ -164,17 +175,14 @@ function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
   if (same && last.status !== EXIT.UNHEALTHY) return undefined
   // A fleet-wide run fails for any of its nodes: without a line about this one it says nothing of it.
   if (run.failure === undefined && run.supervisor !== 'chromebox-watchdog') return undefined
-  return failure(run.supervisor, 'journal', run.endBootMs, run.failure)
+  return failure(run.supervisor, 'journal', run.endBootMs, facts, run.failure)
 }
 
 /** Failure lines only: a log is silent about health, so it can only take trust away. */
-function fromLog(line: LogLine, facts: NodeFacts, browserSince: number | undefined): Statement | undefined {
+function fromLog(line: LogLine, facts: NodeFacts): Statement | undefined {
   const at = facts.now.bootMs - (facts.now.wallMs - line.wallMs)
   if (meaning(line, line.level) !== 'fault') return undefined
-  const { layer } = line
-  const stale =
-    layer !== undefined && OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince
-  return stale ? undefined : failure(line.supervisor, 'log', at, line)
+  return failure(line.supervisor, 'log', at, facts, line)
 }
 
 /** The run records of systemd that no receipt tells more about. */
@@ -186,7 +194,8 @@ function fromUnits(facts: NodeFacts, receipts: readonly Statement[]): (Statement
     if (!run.ended) continue
     if (receipts.some((r) => r.supervisor === s && r.atBootMs >= run.exitBootMs - SAME_RUN_MS)) continue
     if (run.status === 0 && run.result === 'success') out.push(vouch(s, 'unit', run.exitBootMs, facts))
-    else if (run.status === 1 && s === 'chromebox-watchdog') out.push(failure(s, 'unit', run.exitBootMs))
+    else if (run.status === 1 && s === 'chromebox-watchdog')
+      out.push(failure(s, 'unit', run.exitBootMs, facts))
   }
   return out
 }
@@ -224,7 +233,7 @@ export function hear(facts: NodeFacts): Heard {
     }
   }
   if (!facts.logs.seen) miss('logs', facts.logs.why)
-  else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts, browserSince))
+  else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts))
   const counted = rest.filter(
     (s) => s !== undefined && tooOld(facts, s.supervisor, s.atBootMs) === undefined,
   ) as Statement[]

@@ -1,5 +1,5 @@
 import { entryOf } from '../report/codes.ts'
-import { parseLine } from '../report/line.ts'
+import { layerOf, parseLine } from '../report/line.ts'
 import { oldRecovery } from '../report/old-lines.ts'
 import { clean } from '../text.ts'
 import { LAYERS } from '../types.ts'
@@ -14,10 +14,9 @@ const MAX_LINE = 2500
  */
 export function readTold(raw: string, layer?: string): Told {
   const line = clean(raw, MAX_LINE)
-  const { text, code, cause } = parseLine(line)
-  const next = /; next: (.*)$/.exec(line)?.[1]
+  const { text, code, cause, next } = parseLine(line)
   const field = LAYERS.find((l) => l === layer)
-  const of = entryOf(code)?.layer ?? entryOf(cause)?.layer ?? field
+  const of = layerOf(code, cause) ?? field
   return {
     text: clean(text),
     ...(code === undefined ? {} : { code }),

@@ -1,5 +1,5 @@
 import { clean } from '../text.ts'
-import type { LogLevel } from '../types.ts'
+import type { Layer, LogLevel } from '../types.ts'
 import { type Code, entryOf, text as textOf, type Values } from './codes.ts'
 
 /** What a program reports of a node in one line: `<text> {<code>}; next: <command>`. */
@@ -29,7 +29,7 @@ const MAX_NEXT = 400
 
 /**
  * The line without time, level and node. Text may quote what is not ours (a page's title), so its braces become
- * parentheses: what stands in braces is said by us.
+ * parentheses and it names no command: what stands in braces and behind `; next: ` is said by us.
  */
 export function formatLine({
   text,
@@ -37,7 +37,10 @@ export function formatLine({
   cause,
   next,
 }: Pick<Line, 'text' | 'code' | 'cause' | 'next'>): string {
-  const words = clean(text, MAX_TEXT).replaceAll('{', '(').replaceAll('}', ')')
+  const words = clean(text, MAX_TEXT)
+    .replaceAll('{', '(')
+    .replaceAll('}', ')')
+    .replaceAll('; next:', ', next:')
   const because = entryOf(cause) === undefined || cause === code ? '' : ` {${cause}}`
   return `${words}${because} {${code}}${next === undefined ? '' : `; next: ${clean(next, MAX_NEXT)}`}`
 }
@@ -48,9 +51,11 @@ export interface ParsedLine {
   /** Absent in a line of a release that wrote none, and of one whose codes are not ours. */
   readonly code?: Code
   readonly cause?: Code
+  /** The command; only of a line with a code, before which nobody else's words can stand for one. */
+  readonly next?: string
 }
 
-const CODED = /^([^{}]*?)(?: \{([a-z][a-z0-9-]*)\})?(?: \{([a-z][a-z0-9-]*)\})(?:; next: .*)?$/
+const CODED = /^([^{}]*?)(?: \{([a-z][a-z0-9-]*)\})?(?: \{([a-z][a-z0-9-]*)\})(?:; next: (.*))?$/
 
 /** Reads what `formatLine` wrote. */
 export function parseLine(raw: string): ParsedLine {
@@ -62,5 +67,11 @@ export function parseLine(raw: string): ParsedLine {
     text: m[1] ?? '',
     ...(code === undefined ? {} : { code }),
     ...(cause === undefined ? {} : { cause }),
+    ...(m[4] === undefined ? {} : { next: m[4] }),
   }
+}
+
+/** The layer that a line with these codes is about: the finding's behind it, where there is one. */
+export function layerOf(code: string | undefined, cause: string | undefined): Layer | undefined {
+  return entryOf(cause)?.layer ?? entryOf(code)?.layer
 }

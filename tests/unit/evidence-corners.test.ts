@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
 import type { LiveFacts, NodeFacts, UnitFacts } from '../../lib/evidence/types.ts'
+import { text } from '../../lib/report/codes.ts'
 import type { Receipt } from '../../lib/types.ts'
 import { facts, MAIN, NOW, receipt, saw } from '../kit/truth-model.ts'
 
@@ -47,7 +48,7 @@ describe('a namespace that lost its name', () => {
   it('is missing although its browser answers', () => {
     const v = decide(f)
     assert.equal(phrase(v), 'DEGRADED netns')
-    assert.equal(v.reason, 'netns warp-muse missing')
+    assert.equal(v.reason, text('netns-missing', { netns: 'warp-muse' }))
     const mark = (layer: string) => v.layers.find((l) => l.layer === layer)
     assert.deepEqual(
       [mark('cdp')?.state, mark('relay')?.state, mark('egress')?.state],

@@ -178,7 +178,7 @@ describe('the logs', () => {
 
   const layers: [string, string | undefined, string | undefined][] = [
     ['whatever it says {port-squatted}; next: x', undefined, 'cdp'],
-    ['whatever it says {cdp-unreachable} {relaunch-failed}', undefined, 'process'],
+    ['whatever it says {cdp-unreachable} {relaunch-failed}', undefined, 'cdp'],
     ['whatever it says {egress-no-answer} {out-of-time}', undefined, 'egress'],
     ['whatever it says {api-unseen}', 'relay', 'relay'],
     ['whatever it says {api-unseen}', 'nonsense', undefined],

@@ -90,7 +90,7 @@ test('the log’s file system is full: the journal has the line, and says so', (
   const r = write(t, p, [['muse', { level: 'FAIL', code: 'relaunch-failed', text: 'x' }]], 'works')
   assert.match(
     r.entries,
-    /^MESSAGE=FAIL \[muse\] x \{relaunch-failed\} \(not in .*agent-health\.log: ENOSPC\)$/m,
+    /^MESSAGE=FAIL \[muse\] x \(not in .*agent-health\.log: ENOSPC\) \{relaunch-failed\}$/m,
   )
   assert.equal(r.stderr, '')
 })
@@ -107,7 +107,7 @@ for (const journal of ['fails', 'missing'] as const) {
     full(q)
     assert.match(
       write(t, q, [['muse', { level: 'WARN', code: 'fresh', text: 'y' }]], journal).stderr,
-      /^<4>WARN \[muse\] y \{fresh\} \(not in .*: ENOSPC\)\n$/,
+      /^<4>WARN \[muse\] y \(not in .*: ENOSPC\) \{fresh\}\n$/,
     )
   })
 }

@@ -2,6 +2,12 @@ import { type Code, text } from '../../report/codes.ts'
 import { clean } from '../../text.ts'
 import type { Layer } from '../../types.ts'
 
+/** A layer below the API that was looked at and fails, for its mark; `code` is of the table. */
+export interface Below {
+  readonly code: string
+  readonly note: string
+}
+
 /**
  * What one API check found. `failure` is a strike; `unknown` means that a lower layer or the check
  * itself was in the way, and never is one.
@@ -15,7 +21,13 @@ export type Finding =
       /** The API's answer proves that the tunnel works; silence proves nothing. */
       readonly egressInDoubt: boolean
     }
-  | { readonly kind: 'unknown'; readonly code: Code; readonly reason: string; readonly layer: Layer }
+  | {
+      readonly kind: 'unknown'
+      readonly code: Code
+      readonly reason: string
+      readonly layer: Layer
+      readonly below?: Below
+    }
 
 /** The answer of the expression that runs in the chat page. */
 export type PageAnswer =
@@ -27,11 +39,13 @@ export type PageAnswer =
 
 export const ok = (note: string): Finding => ({ kind: 'ok', note })
 
-export const unknown = (code: Code, reason: string, layer: Layer): Finding => ({
+/** @param below what is wrong with that layer, where it was looked at and fails */
+export const unknown = (code: Code, reason: string, layer: Layer, below?: Below): Finding => ({
   kind: 'unknown',
   code,
   reason,
   layer,
+  ...(below === undefined ? {} : { below }),
 })
 
 /** `api timeout`: no answer from the API within NETVM_API_DEADLINE. */

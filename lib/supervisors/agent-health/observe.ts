@@ -72,7 +72,13 @@ async function blameEgress(ctx: HealthContext, node: Node, finding: Finding): Pr
   const egress = await diagnoseEgress(ctx, node, probes)
   if (egress.state === 'healthy' || egress.state === 'not-configured') return finding
   const why = text('egress-below', { reason: finding.reason, egress: egress.reason })
-  return unknown('egress-below', why, 'egress')
+  const fails = egress.state === 'unhealthy'
+  return unknown(
+    'egress-below',
+    why,
+    'egress',
+    fails ? { code: egress.code, note: egress.reason } : undefined,
+  )
 }
 
 function browserAge(p: Paths, node: Node): Look<number | undefined> {

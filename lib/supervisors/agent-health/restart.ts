@@ -17,7 +17,14 @@ export interface RestartContext extends HealthContext {
 
 export type RestartOutcome =
   /** Nothing was touched; `why` is for people. */
-  | { readonly did: 'nothing'; readonly why: string; readonly memory: CircuitMemory }
+  | {
+      readonly did: 'nothing'
+      readonly why: string
+      readonly memory: CircuitMemory
+      /** The second look found the API healthy. */
+      readonly healthy: boolean
+      readonly notes: readonly Note[]
+    }
   | {
       readonly did: 'helped' | 'futile'
       readonly memory: CircuitMemory
@@ -48,6 +55,7 @@ export async function restartForApi(
   let begun: CircuitMemory | undefined
   let result: RelaunchResult | undefined
   let failure = ''
+  let second: Finding | undefined
   try {
     result = await relaunchBrowser(ctx, node, {
       why: reason,
@@ -55,7 +63,11 @@ export async function restartForApi(
       lockWaitMs: ctx.lockWaitMs,
       // What is left after the relaunch belongs to the look that judges it.
       deadline: { leftMs: () => Math.max(0, ctx.deadline.leftMs() - checkBoundMs(ctx.config) / 2) },
-      stillNeeded: (judgement) => notNeeded(ctx, node, judgement),
+      stillNeeded: async (judgement) => {
+        const look = await lookAgain(ctx, node, judgement)
+        second = look.finding
+        return look.why
+      },
       begin: () => {
         const next = stepCircuit(decision.memory, 'restart-started', now(ctx.p), ctx.policy).memory
         saveMemory(ctx.p, node.name, next)
@@ -63,11 +75,12 @@ export async function restartForApi(
       },
     })
   } catch (err) {
-    if (begun === undefined) return { did: 'nothing', why: refusal(err), memory: decision.memory }
+    if (begun === undefined) return nothingDone(ctx, node, decision, refusal(err))
     failure = errorLine(err)
   }
   if (begun === undefined || result?.did === 'nothing') {
-    return { did: 'nothing', why: result?.did === 'nothing' ? result.why : failure, memory: decision.memory }
+    const why = result?.did === 'nothing' ? result.why : failure
+    return nothingDone(ctx, node, decision, why, second)
   }
   const finding: Finding =
     result?.did === 'ok'
@@ -91,20 +104,36 @@ function refusal(err: unknown): string {
   return err instanceof LockedError ? err.message : `nothing done: ${errorLine(err)}`
 }
 
-/** Under the node lock: the fault must still be the API's, in a browser that is otherwise well. */
-async function notNeeded(
+/** A second look that found the API healthy is the newest there is: it ends the strikes. */
+function nothingDone(
   ctx: RestartContext,
   node: Node,
-  judgement: BrowserJudgement,
-): Promise<string | undefined> {
+  decision: Decision,
+  why: string,
+  second?: Finding,
+): RestartOutcome {
+  if (second?.kind !== 'ok')
+    return { did: 'nothing', why, memory: decision.memory, healthy: false, notes: [] }
+  const { memory, notes } = stepCircuit(decision.memory, 'ok', now(ctx.p), ctx.policy)
+  saveMemory(ctx.p, node.name, memory)
+  return { did: 'nothing', why, memory, healthy: true, notes }
+}
+
+interface SecondLook {
+  /** Why nothing is to be done after all. */
+  readonly why?: string
+  readonly finding?: Finding
+}
+
+/** Under the node lock: the fault must still be the API's, in a browser that is otherwise healthy. */
+async function lookAgain(ctx: RestartContext, node: Node, judgement: BrowserJudgement): Promise<SecondLook> {
   const { verdict, process } = judgement
-  if (process === undefined) return 'no browser process: chromebox-watchdog brings it back'
-  if (verdict.state !== 'healthy') return `${verdict.reason}: chromebox-watchdog's to repair`
-  if (process.ageMs < ctx.config.freshBrowserMs) return undefined
+  if (process === undefined) return { why: 'no browser process: chromebox-watchdog brings it back' }
+  if (verdict.state !== 'healthy') return { why: `${verdict.reason}: chromebox-watchdog's to repair` }
+  if (process.ageMs < ctx.config.freshBrowserMs) return {}
   const finding = await checkThroughSlot(ctx, node, 'high', SHORT_SLOT_WAIT_MS)
-  if (finding.kind === 'ok') return 'a second look found the API well'
-  if (finding.kind === 'unknown') return `a second look could not tell: ${finding.reason}`
-  return undefined
+  if (finding.kind === 'ok') return { why: 'a second look found the API healthy', finding }
+  return finding.kind === 'unknown' ? { why: `a second look could not tell: ${finding.reason}` } : {}
 }
 
 async function verify(ctx: RestartContext, node: Node): Promise<Finding> {

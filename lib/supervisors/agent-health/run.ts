@@ -12,6 +12,7 @@ import type { LayerMark, Node, Now, Receipt, ReceiptAction, Verdict } from '../.
 import type { CircuitMemory } from './circuit.ts'
 import { circuitState, cooldownLeftMs } from './circuit.ts'
 import { type Decision, decide } from './decide.ts'
+import type { Below } from './finding.ts'
 import { guardText, lookLines, noteLines, openText, spell } from './lines.ts'
 import { observe } from './observe.ts'
 import { PERIOD_MS } from './policy.ts'
@@ -34,6 +35,8 @@ export interface Outcome {
   readonly actions: readonly ReceiptAction[]
   /** Why a restart that was decided was not made after all. */
   readonly held?: string
+  /** A layer below the API that fails. */
+  readonly below?: Below
   readonly receipt: Receipt
 }
 
@@ -59,7 +62,16 @@ async function supervise(ctx: RunContext, node: Node, began: number): Promise<Ou
   const at = now(ctx.p)
   const stored = loadMemory(ctx.p, node.name, at, ctx.policy)
   const decision = decide(look, stored.value, at, ctx.policy, ctx.deadline.leftMs())
-  const base = { node: node.name, decision, verdict: decision.verdict, paused: look.paused, actions: [] }
+  const { finding, paused } = look
+  const below = finding.kind === 'unknown' ? finding.below : undefined
+  const base = {
+    node: node.name,
+    decision,
+    verdict: decision.verdict,
+    paused,
+    actions: [],
+    ...(below === undefined ? {} : { below }),
+  }
   if (ctx.dryRun) return finish(ctx, node, { ...base, memory: decision.memory }, began)
   if (stored.corrupt) {
     const { why, keptAs } = stored.corrupt
@@ -88,8 +100,10 @@ function settle(ctx: RunContext, node: Node, base: Base, done: RestartOutcome): 
   const next = `agent-health status ${node.name}`
   if (done.did === 'nothing') {
     ctx.log.write(node.name, { level: 'WARN', text: `${reason}; not restarted: ${done.why}`, code, next })
-    tellPage(ctx, node, base.verdict, done.memory)
-    return { ...base, memory: done.memory, held: done.why }
+    for (const note of noteLines(node.name, done.notes)) ctx.log.write(node.name, note)
+    const verdict = done.healthy ? { ...HEALTHY, evidence: [`${reason}; ${done.why}`] } : base.verdict
+    tellPage(ctx, node, verdict, done.memory)
+    return { ...base, verdict, memory: done.memory, held: done.why }
   }
   const { memory, action, notes } = done
   if (done.did === 'helped') {
@@ -181,7 +195,7 @@ function finish(ctx: RunContext, node: Node, o: Omit<Outcome, 'receipt'>, began:
     supervisor: 'agent-health',
     node: node.name,
     verdict: o.verdict,
-    layers: marks(o.verdict),
+    layers: marks(o.verdict, o.below),
     actions: o.actions,
     at,
     durationMs: Math.round(performance.now() - began),
@@ -214,12 +228,12 @@ function facts(ctx: RunContext, o: Omit<Outcome, 'receipt'>, at: Now): Receipt['
   }
 }
 
-function marks(verdict: Verdict): LayerMark[] {
+function marks(verdict: Verdict, below: Below | undefined): LayerMark[] {
   if (verdict.state === 'healthy') return [{ layer: 'api', state: 'ok' }]
   const { code, reason: note } = verdict
   if (verdict.state === 'unhealthy') return [{ layer: 'api', state: 'fail', code, note }]
   const layer = verdict.layer ?? 'api'
-  const seen: LayerMark = { layer, state: 'unknown', code, note }
+  const seen: LayerMark = below ? { layer, state: 'fail', ...below } : { layer, state: 'unknown', code, note }
   return layer === 'api' ? [seen] : [seen, { layer: 'api', state: 'not-checked' }]
 }
 

@@ -271,10 +271,11 @@ function receiptOf(ctx: Context, { node, decision, verdict, actions, durationMs 
     supervisor: SUPERVISOR,
     node,
     verdict,
-    layers:
-      verdict.state === 'healthy' && actions.length > 0
-        ? [{ layer: 'relay', state: 'ok', note: 'after a restart' }]
-        : decision.layers,
+    layers: decision.layers.map((m) =>
+      m.layer === 'relay' && verdict.state === 'healthy' && actions.length > 0
+        ? { layer: 'relay', state: 'ok', note: 'after a restart' }
+        : m,
+    ),
     actions,
     at: ctx.at,
     durationMs,

@@ -203,7 +203,10 @@ export function makeReceipt(
     failures: memory.failures,
     held: memory.held !== undefined,
   }
-  if (decision.guard) extra.guard = decision.guard.text
+  if (decision.guard) {
+    extra.guard = decision.guard.text
+    extra.guardCode = decision.guard.name
+  }
   if (decision.guard?.eligibleInMs !== undefined) {
     extra.eligibleBootMs = at.bootMs + decision.guard.eligibleInMs
   }

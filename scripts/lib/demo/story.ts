@@ -86,7 +86,7 @@ await act('A healthy node is watched in silence', async () => {
 })
 
 await act('The browser is killed with SIGKILL', () =>
-  broken(/relaunch OK/, () => process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGKILL')),
+  broken(/\{relaunch-ok\}/, () => process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGKILL')),
 )
 
 await act('The browser freezes (SIGSTOP): its port accepts and never answers', async () => {
@@ -95,7 +95,7 @@ await act('The browser freezes (SIGSTOP): its port accepts and never answers', a
     () => browserAgeMs(NODE) > fast.NETVM_FRESH_BROWSER * 1000 + 500,
     20_000,
   )
-  return broken(/relaunch OK/, () => process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGSTOP'))
+  return broken(/\{relaunch-ok\}/, () => process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGSTOP'))
 })
 
 await act('The relay is taken away', async () => {
@@ -106,13 +106,13 @@ await act('The relay is taken away', async () => {
   const text = await until(
     'the relay is back',
     () =>
-      /relay restart OK/.test(said(position, 'cdp-relay-watchdog.service')) &&
+      /\{relay-restart-ok\}/.test(said(position, 'cdp-relay-watchdog.service')) &&
       said(position, 'cdp-relay-watchdog.service'),
     60_000,
   )
   const seconds = (performance.now() - begun) / 1000
   if (browser(NODE)?.pid !== before?.pid) throw new Error('a relay fault restarted the browser')
-  return { seconds, proof: `${line(text, /relay restart OK/)} (browser pid ${before?.pid} untouched)` }
+  return { seconds, proof: `${line(text, /\{relay-restart-ok\}/)} (browser pid ${before?.pid} untouched)` }
 })
 
 await act('The tunnel is cut at its far end, and mended', () => tunnelAct(NODE, site))
