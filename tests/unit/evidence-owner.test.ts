@@ -148,3 +148,58 @@ describe('a dead tunnel, after agent-health has run', () => {
       assert.equal(phrase(decide(g)), 'DEGRADED egress')
     })
 })
+
+describe('what agent-health met below the API', () => {
+  const bootMs = NOW.bootMs - 1000
+  const met = (below: Receipt['layers']): Receipt => ({
+    ...receipt('agent-health', undefined, { at: { ...NOW, bootMs } }),
+    verdict: { state: 'unknown', layer: 'egress', code: 'egress-below', reason: 'below', evidence: [] },
+    layers: below,
+  })
+  const f = facts('healthy', 'root')
+  const told = (r: Receipt) => decide({ ...f, receipts: { ...f.receipts, 'agent-health': saw(r) } })
+
+  it('a tunnel that it looked at and saw failing fails, until the owner has looked again', () => {
+    const dead = met([{ layer: 'egress', state: 'fail', code: 'egress-no-answer', note: 'down' }])
+    assert.equal(phrase(told(dead)), 'DEGRADED egress')
+    const later = receipt('chromebox-watchdog', undefined, { at: { ...NOW, bootMs: bootMs + 500 } })
+    const again = { ...f.receipts, 'agent-health': saw(dead), 'chromebox-watchdog': saw(later) }
+    assert.notEqual(phrase(decide({ ...f, receipts: again })), 'DEGRADED egress')
+  })
+
+  it('where it could not look, the API is not known for that reason', () => {
+    assert.ok(f.units.seen)
+    const browser = { ...f.units.value.browser, sinceBootMs: bootMs - 500 }
+    const old = { ...f, units: saw({ ...f.units.value, browser }) }
+    const r = met([{ layer: 'relay', state: 'unknown', code: 'api-unseen', note: 'the relay is away' }])
+    const v = decide({ ...old, receipts: { ...old.receipts, 'agent-health': saw(r) } })
+    assert.equal(v.layers.find((l) => l.layer === 'api')?.state, 'unknown')
+    assert.match(v.reason, /the relay is away|below/)
+  })
+})
+
+describe('a fault of the browser of before', () => {
+  it('is void in the journal too', () => {
+    const f = facts('healthy', 'root')
+    assert.ok(f.units.seen)
+    const units = { ...f.units.value, browser: { ...f.units.value.browser, sinceBootMs: NOW.bootMs - 1000 } }
+    const run = (layer: 'api' | 'egress') => ({
+      supervisor: layer === 'api' ? ('agent-health' as const) : ('chromebox-watchdog' as const),
+      endBootMs: NOW.bootMs - 2000,
+      outcome: 'failure' as const,
+      failure: {
+        text: 'it failed',
+        layer,
+        code: layer === 'api' ? ('api-timeout' as const) : ('egress-dns' as const),
+      },
+    })
+    const state = (layer: 'api' | 'egress') =>
+      decide({
+        ...f,
+        units: saw(units),
+        journal: saw({ runs: [run(layer)] }),
+      }).layers.find((l) => l.layer === layer)?.state
+    assert.equal(state('api'), 'unknown')
+    assert.notEqual(state('egress'), 'unknown')
+  })
+})
