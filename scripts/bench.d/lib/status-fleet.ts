@@ -51,7 +51,7 @@ async function standIns(silent: (octet: number) => boolean): Promise<() => void>
 
 const live = (json: string): number =>
   (JSON.parse(json).nodes as { layers: { layer: string; state: string; source: string }[] }[]).filter((n) =>
-    n.layers.some((l) => l.layer === 'cdp' && l.state === 'ok' && l.source === 'live'),
+    n.layers.some((l) => l.layer === 'relay' && l.state === 'ok' && l.source === 'live'),
   ).length
 
 /** With a silent node the status waits its whole deadline, which no machine makes shorter: two seconds of ours. */
