@@ -51,6 +51,11 @@ test(
       [w.receipt.verdict.state, w.receipt.actions.map((a) => [a.kind, a.helped])],
       ['healthy', [['restart-relay', true]]],
     )
+    // What was seen below the relay stays seen: a shell that has only the receipt need not wait for the next run.
+    assert.deepEqual(
+      w.receipt.layers.map((l) => [l.layer, l.state]),
+      ['netns', 'process', 'cdp', 'relay'].map((layer) => [layer, 'ok']),
+    )
     const said = w.log
     assert.equal(w.run(watchdog).code, 0)
     assert.equal(w.log, said)

@@ -90,7 +90,11 @@ echo ready; exec sleep 600`
     return calls.filter((c) => c !== '' && !c.startsWith('show')).map((c) => c.replace(/--\S* ?/g, '').trim())
   }
 
-  get receipt(): { verdict: { state: string; code: string }; actions: { kind: string; helped: boolean }[] } {
+  get receipt(): {
+    verdict: { state: string; code: string }
+    actions: { kind: string; helped: boolean }[]
+    layers: { layer: string; state: string }[]
+  } {
     return JSON.parse(this.read('run/netvm/receipts/cdp-relay-watchdog/muse.json'))
   }
 
