@@ -1,6 +1,7 @@
 /** The whole of drift: what one look at the host says is wrong, and what mends it. Pure. */
+
+import { PERIOD_MS } from '../evidence/owners.ts'
 import { nodeInForce, removeForeign, serviceInForce, timerInForce } from './force.ts'
-import { PERIOD_MS } from './limits.ts'
 import { heldFinding, serviceFinding, timerFinding, unmask } from './timers.ts'
 import type { Action, Finding, Legacy, NodeLook, Observation, Orphan } from './types.ts'
 

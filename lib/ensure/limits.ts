@@ -1,12 +1,5 @@
 /** Limits that drift is judged by, and how they are told. */
 
-/** Periods of the release's timers in milliseconds, as units/ has them. */
-export const PERIOD_MS = {
-  'chromebox-watchdog': 120_000,
-  'cdp-relay-watchdog': 300_000,
-  'agent-health': 300_000,
-} as const
-
 /** Slack of every limit, in milliseconds: accuracy of the timer, the run itself, a loaded machine. */
 export const SLACK_MS = 15_000
 

@@ -19,8 +19,8 @@ export const OWNER: Readonly<Record<PathLayer, Supervisor>> = {
 }
 
 /**
- * Periods of the timers in milliseconds (DESIGN §5). Not what the receipt says of its own due time, which
- * has slack in it and would stretch the limit.
+ * Periods of the release's timers in milliseconds, as units/ has them. Evidence is judged by these and not by what a
+ * receipt says of its own due time, which has slack in it and would stretch the limit.
  */
 export const PERIOD_MS: Readonly<Record<Supervisor, number>> = {
   'chromebox-watchdog': 120_000,
