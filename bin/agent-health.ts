@@ -1,5 +1,5 @@
-import { reportAndExit } from '../lib/errors.ts'
-import { paths } from '../lib/paths.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { agentHealthCommand } from '../lib/supervisors/agent-health/command.ts'
 
 // agent-health [node…] | status | reset <node>: the API of every active node, in one run.

@@ -1,5 +1,5 @@
-import { reportAndExit } from '../lib/errors.ts'
-import { paths } from '../lib/paths.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { queueCommand } from '../lib/queue/command.ts'
 
 // cdp-queue run <node> -- CMD… | depth [<node>]: at most two CDP operations at a time per browser.

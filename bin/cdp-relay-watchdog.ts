@@ -1,5 +1,5 @@
-import { reportAndExit } from '../lib/errors.ts'
-import { paths } from '../lib/paths.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { relayWatchdogCommand } from '../lib/supervisors/cdp-relay-watchdog/command.ts'
 
 // cdp-relay-watchdog [--dry-run] [--json] [node…]: the relays of every active node, in one run.

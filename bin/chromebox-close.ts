@@ -1,8 +1,8 @@
+import { reportAndExit, UsageError } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
+import { clean } from '../lib/base/text.ts'
 import { closeBrowser } from '../lib/browser/close.ts'
-import { reportAndExit, UsageError } from '../lib/errors.ts'
-import { examples } from '../lib/examples.ts'
-import { paths } from '../lib/paths.ts'
-import { clean } from '../lib/text.ts'
+import { examples } from '../lib/cli/examples.ts'
 
 // chromebox-close <port> [<main pid>]: ExecStop= of chromebox@.service; what follows is TERM, then KILL.
 // Without a pid the browser ended by itself, and there is nobody to ask.

@@ -1,4 +1,4 @@
-import { reportAndExit } from '../lib/errors.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
 import { main } from '../lib/supervisors/chromebox-watchdog/main.ts'
 
 main(process.argv.slice(2)).then(

@@ -1,6 +1,6 @@
-import { reportAndExit } from '../lib/errors.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { namesCommand } from '../lib/node/cli.ts'
-import { paths } from '../lib/paths.ts'
 
 // netvm-names <node>: KEY=value lines for `eval`.
 namesCommand(paths(), process.argv.slice(2)).then(

@@ -1,6 +1,6 @@
-import { reportAndExit } from '../lib/errors.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { downCommand } from '../lib/node/cli.ts'
-import { paths } from '../lib/paths.ts'
 
 // netvm-node-down <node>: the node's row retired, and nothing of it left running.
 downCommand(paths(), process.argv.slice(2)).then(

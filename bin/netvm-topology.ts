@@ -1,5 +1,5 @@
-import { reportAndExit } from '../lib/errors.ts'
-import { paths } from '../lib/paths.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { topologyCommand } from '../lib/topology/command.ts'
 
 // netvm-topology [--json]: the fleet as it is, and what does not belong.

@@ -1,5 +1,5 @@
-import { reportAndExit } from '../lib/errors.ts'
-import { paths } from '../lib/paths.ts'
+import { reportAndExit } from '../lib/base/errors.ts'
+import { paths } from '../lib/base/paths.ts'
 import { tunnelCommand } from '../lib/tunnel/command.ts'
 
 // netvm-tunnel up|down <node>: the WireGuard interface of a node, inside its namespace.

@@ -1,4 +1,4 @@
-import type { Now } from '../types.ts'
+import type { Now } from './types.ts'
 
 // The one rule for time. Pure; all numbers are milliseconds.
 //

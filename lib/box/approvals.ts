@@ -1,11 +1,11 @@
-import { style } from '../cli.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import { style } from '../cli/cli.ts'
 import { collect } from '../evidence/collect.ts'
 import { readable } from '../evidence/decide.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import type { Paths } from '../paths.ts'
-import { exitBeside, refusedLine } from '../refused.ts'
-import { clean } from '../text.ts'
-import { select } from './select.ts'
+import { select } from '../evidence/select.ts'
+import { exitBeside, refusedLine } from '../report/refused.ts'
 
 /** What each word means for somebody who is about to read a queue of approvals over CDP. */
 const MEANS = {

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { misused } from '../cli.ts'
-import { UsageError } from '../errors.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import type { Paths } from '../paths.ts'
+import { UsageError } from '../base/errors.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { misused } from '../cli/cli.ts'
 
 const STATUS_HELP = `
 The words:

@@ -1,5 +1,5 @@
-import { UsageError } from '../errors.ts'
-import { clean } from '../text.ts'
+import { UsageError } from '../base/errors.ts'
+import { clean } from '../base/text.ts'
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 

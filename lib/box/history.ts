@@ -1,12 +1,12 @@
-import { wallIso } from '../clock.ts'
-import { UsageError } from '../errors.ts'
+import { wallIso } from '../base/clock.ts'
+import { UsageError } from '../base/errors.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean, seconds } from '../base/text.ts'
 import { Trust } from '../evidence/owner.ts'
 import { SUPERVISORS } from '../evidence/owners.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import type { Paths } from '../paths.ts'
-import { clean, seconds } from '../text.ts'
+import { select } from '../evidence/select.ts'
 import { findRepairs, type Repair } from './repairs.ts'
-import { select } from './select.ts'
 
 /** Of each log and its one rotated backup; logrotate cuts at 10 MB. */
 const BYTES = 11 * 1024 * 1024

@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs'
 import { userInfo } from 'node:os'
-import { type Intent, isPaused, readIntent } from '../intent.ts'
-import { intentPath, type Paths } from '../paths.ts'
-import { writeState } from '../state.ts'
-import { clean } from '../text.ts'
-import type { Now } from '../types.ts'
+import { intentPath, type Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import type { Now } from '../base/types.ts'
+import { type Intent, isPaused, readIntent } from '../store/intent.ts'
+import { writeState } from '../store/state.ts'
 
 /** Who asks: the person behind sudo where there is one. */
 export function whoAsks(env: NodeJS.ProcessEnv = process.env): string {

@@ -1,14 +1,14 @@
-import { requireRoot } from '../cli.ts'
-import { now, wallIso } from '../clock.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import { holder } from '../lock.ts'
-import { makeLog } from '../log.ts'
-import type { Paths } from '../paths.ts'
+import { now, wallIso } from '../base/clock.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean, seconds } from '../base/text.ts'
+import { requireRoot } from '../cli/cli.ts'
+import { select } from '../evidence/select.ts'
 import { line, said } from '../report/line.ts'
-import { clean, seconds } from '../text.ts'
+import { makeLog } from '../report/log.ts'
+import { holder } from '../store/lock.ts'
 import { DEFAULT_PAUSE_MS, parseDuration } from './duration.ts'
 import { makePause, removePause, whoAsks, writePause } from './intent-write.ts'
-import { select } from './select.ts'
 
 /** `box node pause`: watched, reported, not acted on, until it ends by itself. @throws UsageError, RootError */
 export function pauseNode(p: Paths, name: string, options: { for?: string; reason?: string }): ExitCode {

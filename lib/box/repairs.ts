@@ -1,8 +1,8 @@
+import type { Supervisor } from '../base/types.ts'
 import { parseLog } from '../evidence/logs.ts'
 import type { LogLine } from '../evidence/types.ts'
 import { type Code, entryOf, type Repaired } from '../report/codes.ts'
 import { oldResult } from '../report/old-lines.ts'
-import type { Supervisor } from '../types.ts'
 
 /** One repair of a node, as its lines in a supervisor's log tell it. */
 export interface Repair {

@@ -1,7 +1,7 @@
-import type { Style } from '../cli.ts'
+import { clean, seconds } from '../base/text.ts'
+import type { Style } from '../cli/cli.ts'
 import { phrase } from '../evidence/decide.ts'
 import type { LayerKnowledge, NodeVerdict, PauseFact } from '../evidence/types.ts'
-import { clean, seconds } from '../text.ts'
 
 /** What the top line says of the host. */
 export interface HostLine {

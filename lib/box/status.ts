@@ -1,15 +1,15 @@
 import { hostname, loadavg } from 'node:os'
-import { isTty, type Style, style } from '../cli.ts'
-import { errorLine } from '../errors.ts'
+import { errorLine } from '../base/errors.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import { isTty, type Style, style } from '../cli/cli.ts'
 import { type Collected, collect } from '../evidence/collect.ts'
 import { phrase } from '../evidence/decide.ts'
 import { unknownText } from '../evidence/report.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import type { Paths } from '../paths.ts'
-import type { RowError } from '../registry.ts'
-import { clean } from '../text.ts'
+import { select } from '../evidence/select.ts'
+import type { RowError } from '../registry/read.ts'
 import { type HostLine, hostText, nodeTexts } from './screen.ts'
-import { select } from './select.ts'
 
 export interface StatusOptions {
   readonly json?: boolean

@@ -1,7 +1,7 @@
 import { get } from 'node:http'
-import { parseVersion, rewriteAuthority } from '../cdp.ts'
-import { holdsListener } from '../listener.ts'
-import { readStat } from '../proc.ts'
+import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
+import { holdsListener } from '../host/listener.ts'
+import { readStat } from '../host/proc.ts'
 import { deadlineIn, sleep } from './deadline.ts'
 
 /**

@@ -1,7 +1,7 @@
-import { isTitledByHost, mayBeErrorPage, pageVerdict, rewriteAuthority, type Target } from '../cdp.ts'
-import { type EvalResult, evaluate } from '../cdp-socket.ts'
-import { clean } from '../text.ts'
-import type { Node } from '../types.ts'
+import { clean } from '../base/text.ts'
+import type { Node } from '../base/types.ts'
+import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
+import { isTitledByHost, mayBeErrorPage, pageVerdict, rewriteAuthority, type Target } from '../cdp/targets.ts'
 import type { PageFinding } from './types.ts'
 
 /** Where it is, and what Chromium's error page says is wrong (`ERR_CONNECTION_REFUSED`); empty on others. */

@@ -1,5 +1,5 @@
+import type { LayerMark, Look, MarkState, Verdict } from '../base/types.ts'
 import { HEALTHY, verdict } from '../report/verdict.ts'
-import type { LayerMark, Look, MarkState, Verdict } from '../types.ts'
 import type { BrowserJudgement, BrowserLook, CdpFinding, MainProcess, PageFinding } from './types.ts'
 
 type Asked = { readonly title: string; readonly port: number }

@@ -1,9 +1,9 @@
 import { lstatSync, readlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Paths, profileDir } from '../paths.ts'
-import { findBrowsers } from '../proc.ts'
-import { clean } from '../text.ts'
-import type { Look } from '../types.ts'
+import { type Paths, profileDir } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import type { Look } from '../base/types.ts'
+import { findBrowsers } from '../host/proc.ts'
 
 /** Chromium's RESULT_CODE_PROFILE_IN_USE: its singleton lock names another host. */
 export const PROFILE_IN_USE = 21

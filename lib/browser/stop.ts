@@ -1,7 +1,7 @@
-import { profileDir } from '../paths.ts'
-import { type BrowserProcess, findBrowsers, profileLeftovers, readStat } from '../proc.ts'
-import { stop } from '../systemd.ts'
-import type { Node } from '../types.ts'
+import { profileDir } from '../base/paths.ts'
+import type { Node } from '../base/types.ts'
+import { type BrowserProcess, findBrowsers, profileLeftovers, readStat } from '../host/proc.ts'
+import { stop } from '../host/systemd.ts'
 import { sleep } from './deadline.ts'
 import type { BrowserContext } from './look.ts'
 

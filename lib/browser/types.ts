@@ -1,5 +1,5 @@
-import type { Target } from '../cdp.ts'
-import type { LayerMark, Look, Verdict } from '../types.ts'
+import type { LayerMark, Look, Verdict } from '../base/types.ts'
+import type { Target } from '../cdp/targets.ts'
 
 /** One main process of a node's profile (no `--type=`, not a zombie). */
 export interface MainProcess {
@@ -44,7 +44,7 @@ export interface BrowserJudgement {
 }
 
 /** How the last browser ended, from its unit. */
-import type { Ended } from '../systemd.ts'
+import type { Ended } from '../host/systemd.ts'
 
 export type { Ended }
 

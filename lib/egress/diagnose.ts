@@ -1,6 +1,6 @@
-import type { FetchResult } from '../curl.ts'
+import type { Look, Node } from '../base/types.ts'
+import type { FetchResult } from '../host/curl.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import type { Look, Node } from '../types.ts'
 import { judgeEgress } from './judge.ts'
 import { answered } from './probes.ts'
 import type { EgressContext, EgressVerdict } from './types.ts'

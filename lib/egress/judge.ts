@@ -1,4 +1,4 @@
-import type { FetchResult } from '../curl.ts'
+import type { FetchResult } from '../host/curl.ts'
 import { text, type Values } from '../report/codes.ts'
 import type { WgDump, WgPeer } from '../tunnel/wg-dump.ts'
 import { answered, diedResolving } from './probes.ts'

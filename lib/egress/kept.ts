@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import type { Paths } from '../paths.ts'
-import { readState, writeState } from '../state.ts'
+import type { Paths } from '../base/paths.ts'
+import { readState, writeState } from '../store/state.ts'
 
 /** The latest handshake a restart threw away: without it a clock that went back looks like a peer that is gone. */
 interface Kept {

@@ -1,5 +1,5 @@
-import type { Config } from '../config.ts'
-import type { FetchRequest, FetchResult } from '../curl.ts'
+import type { Config } from '../base/config.ts'
+import type { FetchRequest, FetchResult } from '../host/curl.ts'
 
 /**
  * The egress probes of one tick, to ride in the same curl process as the CDP requests.

@@ -1,8 +1,8 @@
-import type { Config } from '../config.ts'
-import type { FetchResult } from '../curl.ts'
-import type { Paths } from '../paths.ts'
+import type { Config } from '../base/config.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Look, VerdictState } from '../base/types.ts'
+import type { FetchResult } from '../host/curl.ts'
 import type { WgDump } from '../tunnel/wg-dump.ts'
-import type { Look, VerdictState } from '../types.ts'
 
 /** What the egress functions need of a run. */
 export interface EgressContext {

@@ -1,5 +1,5 @@
-import { type PageContext, page, pageRecovered } from '../page.ts'
 import { said } from '../report/line.ts'
+import { type PageContext, page, pageRecovered } from '../report/page.ts'
 import type { UplinkAnswer } from './types.ts'
 
 /**

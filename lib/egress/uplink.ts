@@ -1,8 +1,8 @@
-import { mapBounded } from '../bounded.ts'
-import { fetchInNetns } from '../curl.ts'
+import { mapBounded } from '../base/bounded.ts'
+import type { Node } from '../base/types.ts'
+import { fetchInNetns } from '../host/curl.ts'
 import { text } from '../report/codes.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import type { Node } from '../types.ts'
 import { answered, egressRequests } from './probes.ts'
 import type { EgressAnswer, EgressContext, UplinkAnswer, UplinkFacts } from './types.ts'
 

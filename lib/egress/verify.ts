@@ -1,6 +1,6 @@
-import { type FetchResult, fetchInNetns } from '../curl.ts'
+import type { Look, Node } from '../base/types.ts'
+import { type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import type { Look, Node } from '../types.ts'
 import { judgeEgress } from './judge.ts'
 import { lookCloser } from './look.ts'
 import { answered, egressRequests } from './probes.ts'

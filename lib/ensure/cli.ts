@@ -1,11 +1,11 @@
-import { isTty, requireRoot } from '../cli.ts'
-import { loadConfig } from '../config.ts'
-import { UsageError } from '../errors.ts'
-import type { ExitCode } from '../exit-codes.ts'
-import { assertNodeName } from '../names.ts'
+import { loadConfig } from '../base/config.ts'
+import { UsageError } from '../base/errors.ts'
+import type { ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import { isTty, requireRoot } from '../cli/cli.ts'
 import { program } from '../node/cli.ts'
-import type { Paths } from '../paths.ts'
-import { clean } from '../text.ts'
+import { assertNodeName } from '../registry/names.ts'
 import { ensure } from './ensure.ts'
 
 /** `ensure-node-supervision <node> | --all | --check`. Prints what it changed, and on stderr what is left. */

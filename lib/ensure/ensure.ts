@@ -1,10 +1,10 @@
 import { join } from 'node:path'
-import { now } from '../clock.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import { withLock } from '../lock.ts'
-import { readRegistry } from '../registry.ts'
-import { writeState } from '../state.ts'
-import type { Node } from '../types.ts'
+import { now } from '../base/clock.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Node } from '../base/types.ts'
+import { readRegistry } from '../registry/read.ts'
+import { withLock } from '../store/lock.ts'
+import { writeState } from '../store/state.ts'
 import { carryOut } from './act.ts'
 import { decideDrift } from './decide.ts'
 import { type EnsureContext, observe } from './observe.ts'
@@ -153,8 +153,8 @@ async function pages(ctx: EnsureContext, findings: readonly Finding[]): Promise<
   const loud = findings.filter((f) => f.page)
   if (loud.length === 0) return
   const [{ makeLog }, { page }, { said }] = await Promise.all([
-    import('../log.ts'),
-    import('../page.ts'),
+    import('../report/log.ts'),
+    import('../report/page.ts'),
     import('../report/line.ts'),
   ])
   const log = makeLog('ensure-node-supervision', ctx.p)

@@ -1,5 +1,5 @@
 /** What systemd has in force for our units against what the release says, whoever changed it. Pure. */
-import type { Node } from '../types.ts'
+import type { Node } from '../base/types.ts'
 import { SLACK_MS, span } from './limits.ts'
 import type { Finding, ForeignFile, UnitLook } from './types.ts'
 

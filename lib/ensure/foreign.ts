@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path'
-import { shellWord } from '../os-error.ts'
-import type { Paths } from '../paths.ts'
-import type { UnitShow } from '../systemd.ts'
+import { shellWord } from '../base/os-error.ts'
+import type { Paths } from '../base/paths.ts'
+import type { UnitShow } from '../host/systemd.ts'
 import { dropIn, readOptional } from './settings.ts'
 import type { ForeignFile } from './types.ts'
 

@@ -1,11 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { listenersIn } from '../listener.ts'
-import { lookNetns } from '../netns.ts'
-import type { Paths } from '../paths.ts'
-import { listPids, netnsInode, readArgv } from '../proc.ts'
-import { clean } from '../text.ts'
-import type { Node } from '../types.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import type { Node } from '../base/types.ts'
+import { listenersIn } from '../host/listener.ts'
+import { lookNetns } from '../host/netns.ts'
+import { listPids, netnsInode, readArgv } from '../host/proc.ts'
 import type { Legacy } from './types.ts'
 
 /**

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
+import { now, parseNow } from '../base/clock.ts'
 import { elapsedMs } from '../base/damping.ts'
-import { now, parseNow } from '../clock.ts'
-import type { Paths } from '../paths.ts'
-import { readState, writeState } from '../state.ts'
-import type { Now } from '../types.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Now } from '../base/types.ts'
+import { readState, writeState } from '../store/state.ts'
 
 /** What ensure remembers: which failed units it has reset, so that it does so once and not for ever. */
 interface Memory {

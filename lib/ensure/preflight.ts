@@ -1,8 +1,8 @@
 import { accessSync, constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { fromOs, NetvmError } from '../errors.ts'
-import { nearest } from '../os-error.ts'
-import { askSystemd } from '../systemctl.ts'
+import { fromOs, NetvmError } from '../base/errors.ts'
+import { nearest } from '../base/os-error.ts'
+import { askSystemd } from '../host/systemctl.ts'
 import type { EnsureContext } from './observe.ts'
 
 /** Free blocks that the files of one node need at most: a dozen of one block each, and their directories. */

@@ -1,7 +1,8 @@
 /** D7 as a checklist: for every active node, proof that its supervisors run, silently. Pure. */
+
+import { seconds } from '../base/text.ts'
+import type { Look, Supervisor, VerdictState } from '../base/types.ts'
 import type { JournalFacts, JournalRun } from '../evidence/types.ts'
-import { seconds } from '../text.ts'
-import type { Look, Supervisor, VerdictState } from '../types.ts'
 
 /** A run may be this many periods old, and the slack of a busy machine in milliseconds. */
 const FRESH_PERIODS = 2

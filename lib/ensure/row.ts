@@ -1,7 +1,10 @@
 import { hostname } from 'node:os'
-import { UsageError } from '../errors.ts'
-import { assertNodeName, freeNames } from '../names.ts'
-import { shellWord } from '../os-error.ts'
+import { UsageError } from '../base/errors.ts'
+import { shellWord } from '../base/os-error.ts'
+import { clean } from '../base/text.ts'
+import type { Node } from '../base/types.ts'
+import { assertNodeName, freeNames } from '../registry/names.ts'
+import { cellFault } from '../registry/parse.ts'
 import {
   appendRow,
   findNode,
@@ -10,10 +13,7 @@ import {
   type ParsedRegistry,
   readRegistry,
   setCell,
-} from '../registry.ts'
-import { cellFault } from '../registry-parse.ts'
-import { clean } from '../text.ts'
-import type { Node } from '../types.ts'
+} from '../registry/read.ts'
 import type { EnsureContext } from './observe.ts'
 import { preflight } from './preflight.ts'
 

@@ -1,9 +1,9 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { deriveNames } from '../names.ts'
-import { renderNodeEnv } from '../node-env.ts'
-import { nodeEnvPath, type Paths } from '../paths.ts'
-import type { Node } from '../types.ts'
+import { nodeEnvPath, type Paths } from '../base/paths.ts'
+import type { Node } from '../base/types.ts'
+import { deriveNames } from '../registry/names.ts'
+import { renderNodeEnv } from '../registry/node-env.ts'
 import type { WantedFile } from './types.ts'
 
 /** First elapse of a node's timer after it is armed, in seconds: a browser that boots with it is up by then. */

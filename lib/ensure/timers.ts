@@ -1,5 +1,5 @@
 /** What is wrong with a timer or with the service it fires. Pure. */
-import { EXIT } from '../exit-codes.ts'
+import { EXIT } from '../base/exit-codes.ts'
 import { refusedNext } from './force.ts'
 import { SLACK_MS, span } from './limits.ts'
 import type { Finding, UnitLook } from './types.ts'

@@ -1,4 +1,4 @@
-import type { Node } from '../types.ts'
+import type { Node } from '../base/types.ts'
 
 /** One unit as systemd has it. Times are milliseconds of CLOCK_MONOTONIC, the clock that systemd prints. */
 export interface UnitLook {

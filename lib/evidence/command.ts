@@ -1,7 +1,7 @@
-import { UsageError } from '../errors.ts'
-import type { ExitCode } from '../exit-codes.ts'
-import { EXIT } from '../exit-codes.ts'
-import type { Paths } from '../paths.ts'
+import { UsageError } from '../base/errors.ts'
+import type { ExitCode } from '../base/exit-codes.ts'
+import { EXIT } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
 
 const HELP = `
 For each node and supervisor: the verdict of the last run that can be believed, where that is known
@@ -32,7 +32,7 @@ export async function evidenceCommand(p: Paths, argv: readonly string[]): Promis
     if (err.exitCode === 0) return EXIT.OK
     throw new UsageError(err.message.replace(/^error: /, ''), 'host-evidence --help')
   }
-  const { select } = await import('../box/select.ts')
+  const { select } = await import('./select.ts')
   const { exitOf } = await import('../box/status.ts')
   const { collect } = await import('./collect.ts')
   const { evidenceJson, evidenceText } = await import('./report.ts')

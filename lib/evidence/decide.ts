@@ -1,6 +1,6 @@
+import { seconds } from '../base/text.ts'
+import type { Layer } from '../base/types.ts'
 import { text } from '../report/codes.ts'
-import { seconds } from '../text.ts'
-import type { Layer } from '../types.ts'
 import { unanswered } from './live-marks.ts'
 import { MAX_PERIODS, OF_THE_BROWSER, OWNER, PERIOD_MS, SUPERVISORS } from './owners.ts'
 import { addedSince, blindRun, type Heard, hear, type Statement, tunnelOf } from './statements.ts'

@@ -1,6 +1,6 @@
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
-import { clean } from '../text.ts'
-import type { Supervisor } from '../types.ts'
+import { clean } from '../base/text.ts'
+import type { Supervisor } from '../base/types.ts'
 import { meaning, readTold } from './told.ts'
 import type { JournalFacts, JournalRun, Told } from './types.ts'
 

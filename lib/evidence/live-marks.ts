@@ -1,8 +1,8 @@
+import type { Layer, Verdict } from '../base/types.ts'
 import { judgeBrowser } from '../browser/judge.ts'
 import type { BrowserLook } from '../browser/types.ts'
-import { judgeNetns } from '../netns-judge.ts'
+import { judgeNetns } from '../netns/judge.ts'
 import { text } from '../report/codes.ts'
-import type { Layer, Verdict } from '../types.ts'
 import type { CdpAnswer, FactState, LiveFacts } from './types.ts'
 
 export interface LiveMark {

@@ -1,5 +1,5 @@
-import type { Paths } from '../paths.ts'
-import type { Look, Supervisor } from '../types.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Look, Supervisor } from '../base/types.ts'
 import type { Trust } from './owner.ts'
 import { SUPERVISORS } from './owners.ts'
 import { meaning, readTold } from './told.ts'

@@ -1,6 +1,8 @@
-import type { Config } from '../config.ts'
-import { type Paths, statePath } from '../paths.ts'
-import { decodeState } from '../state.ts'
+import type { Config } from '../base/config.ts'
+import { type Paths, statePath } from '../base/paths.ts'
+import { seconds } from '../base/text.ts'
+import type { Look, Now, Supervisor } from '../base/types.ts'
+import { decodeState } from '../store/state.ts'
 import {
   type CircuitMemory,
   circuitState,
@@ -11,8 +13,6 @@ import { parseMemory as parseCircuit } from '../supervisors/agent-health/store.t
 import { holdLeftMs } from '../supervisors/chromebox-watchdog/decide.ts'
 import { emptyMemory, holdOf, parseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Policy } from '../supervisors/chromebox-watchdog/types.ts'
-import { seconds } from '../text.ts'
-import type { Look, Now, Supervisor } from '../types.ts'
 import type { Trust } from './owner.ts'
 
 /** What the supervisors remember of a node, as far as a status shows it. */

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readSync } from 'node:fs'
-import type { Paths } from '../paths.ts'
-import type { Look } from '../types.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Look } from '../base/types.ts'
 
 /** How user ids look from here: in a user namespace the host's root is an id nobody has. */
 export interface IdMap {

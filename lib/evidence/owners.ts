@@ -1,4 +1,4 @@
-import type { Layer, Supervisor } from '../types.ts'
+import type { Layer, Supervisor } from '../base/types.ts'
 
 export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
 

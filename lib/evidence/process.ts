@@ -1,9 +1,9 @@
 import { readFileSync, readlinkSync } from 'node:fs'
+import { type Paths, profileDir } from '../base/paths.ts'
+import type { Node } from '../base/types.ts'
 import type { MainProcess } from '../browser/types.ts'
-import { lookNetns } from '../netns.ts'
-import { type Paths, profileDir } from '../paths.ts'
-import { ageMs, listPids, netnsInode, readArgv, readStat, readUptime } from '../proc.ts'
-import type { Node } from '../types.ts'
+import { lookNetns } from '../host/netns.ts'
+import { ageMs, listPids, netnsInode, readArgv, readStat, readUptime } from '../host/proc.ts'
 import type { Sight } from './sight.ts'
 import type { LiveFacts } from './types.ts'
 

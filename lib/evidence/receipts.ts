@@ -1,6 +1,13 @@
-import { type Paths, receiptPath } from '../paths.ts'
-import { clean } from '../text.ts'
-import { LAYERS, type Layer, type LayerMark, type Look, type Receipt, type Supervisor } from '../types.ts'
+import { type Paths, receiptPath } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import {
+  LAYERS,
+  type Layer,
+  type LayerMark,
+  type Look,
+  type Receipt,
+  type Supervisor,
+} from '../base/types.ts'
 import type { Trust } from './owner.ts'
 
 type Json = Record<string, unknown>

@@ -1,5 +1,5 @@
-import { clean, seconds } from '../text.ts'
-import type { Supervisor } from '../types.ts'
+import { clean, seconds } from '../base/text.ts'
+import type { Supervisor } from '../base/types.ts'
 import type { Judged } from './collect.ts'
 import { phrase } from './decide.ts'
 import { SUPERVISORS } from './owners.ts'

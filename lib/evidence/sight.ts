@@ -1,8 +1,8 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
-import type { Paths } from '../paths.ts'
-import { canSeeAll } from '../proc.ts'
-import type { Look } from '../types.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Look } from '../base/types.ts'
+import { canSeeAll } from '../host/proc.ts'
 import { type IdMap, ownIdMap } from './owner.ts'
 
 /** What a shell is, found by looking; nothing here comes from its uid. */

@@ -1,5 +1,5 @@
-import { EXIT } from '../exit-codes.ts'
-import type { Layer, MarkState, Receipt, Supervisor } from '../types.ts'
+import { EXIT } from '../base/exit-codes.ts'
+import type { Layer, MarkState, Receipt, Supervisor } from '../base/types.ts'
 import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, SUPERVISORS, VOUCHED } from './owners.ts'
 import { meaning } from './told.ts'
 import type { FactState, JournalRun, LogLine, NodeFacts, Source, Told, TunnelFact, Unknown } from './types.ts'

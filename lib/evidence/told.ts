@@ -1,8 +1,8 @@
+import { clean } from '../base/text.ts'
+import { LAYERS } from '../base/types.ts'
 import { entryOf } from '../report/codes.ts'
 import { layerOf, parseLine } from '../report/line.ts'
 import { oldRecovery } from '../report/old-lines.ts'
-import { clean } from '../text.ts'
-import { LAYERS } from '../types.ts'
 import type { Told } from './types.ts'
 
 /** Longer than any line that `formatLine` writes. */

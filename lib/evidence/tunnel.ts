@@ -1,8 +1,8 @@
 import type { Clocks } from '../base/damping.ts'
-import type { Paths } from '../paths.ts'
-import { momentMs, momentProps, type UnitShow } from '../systemd.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Look, Now } from '../base/types.ts'
+import { momentMs, momentProps, type UnitShow } from '../host/systemd.ts'
 import { tunnelConfPath } from '../tunnel/configured.ts'
-import type { Look, Now } from '../types.ts'
 import type { Trust } from './owner.ts'
 import type { TunnelFact } from './types.ts'
 

@@ -1,7 +1,7 @@
+import type { Layer, Look, Now, Receipt, Supervisor } from '../base/types.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../browser/types.ts'
-import type { NetnsLook } from '../netns.ts'
+import type { NetnsLook } from '../host/netns.ts'
 import type { Code } from '../report/codes.ts'
-import type { Layer, Look, Now, Receipt, Supervisor } from '../types.ts'
 
 /** Where a statement about a node comes from. `live` is a look made now, by us, at the thing itself. */
 export type Source = 'live' | 'unit' | 'receipt' | 'journal' | 'log' | 'state' | 'none'

@@ -1,5 +1,7 @@
 import type { Clocks } from '../base/damping.ts'
-import { run } from '../exec.ts'
+import { clean } from '../base/text.ts'
+import type { Look, Supervisor } from '../base/types.ts'
+import { run } from '../host/exec.ts'
 import {
   ENDED_PROPS,
   momentMs,
@@ -8,9 +10,7 @@ import {
   show,
   TIMER_PROPS,
   type UnitShow,
-} from '../systemd.ts'
-import { clean } from '../text.ts'
-import type { Look, Supervisor } from '../types.ts'
+} from '../host/systemd.ts'
 import { SUPERVISORS } from './owners.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'

@@ -1,5 +1,5 @@
+import type { Layer } from '../base/types.ts'
 import { text } from '../report/codes.ts'
-import type { Layer } from '../types.ts'
 import { liveMarks, unanswered } from './live-marks.ts'
 import { OWNER, PATH, VOUCHED } from './owners.ts'
 import { type Heard, type Mark, type Statement, tunnelOf } from './statements.ts'

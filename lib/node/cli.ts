@@ -1,13 +1,13 @@
-import { misused, outliveReader, requireRoot } from '../cli.ts'
-import { loadConfig } from '../config.ts'
+import { loadConfig } from '../base/config.ts'
+import type { ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import type { Node } from '../base/types.ts'
+import { misused, outliveReader, requireRoot } from '../cli/cli.ts'
+import { examples } from '../cli/examples.ts'
 import { checkRowOptions, parsePort } from '../ensure/row.ts'
-import { examples } from '../examples.ts'
-import type { ExitCode } from '../exit-codes.ts'
-import { assertNodeName, deriveNames } from '../names.ts'
-import type { Paths } from '../paths.ts'
-import { readRegistry } from '../registry.ts'
-import { clean } from '../text.ts'
-import type { Node } from '../types.ts'
+import { assertNodeName, deriveNames } from '../registry/names.ts'
+import { readRegistry } from '../registry/read.ts'
 
 /** One line of progress; parts are words like `netns`, `browser`, `relay`. */
 function say(part: string, text: string): void {

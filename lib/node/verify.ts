@@ -1,11 +1,11 @@
+import type { Config } from '../base/config.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Node } from '../base/types.ts'
 import { type Deadline, deadlineIn } from '../browser/deadline.ts'
 import { lookBrowser } from '../browser/look.ts'
-import type { Config } from '../config.ts'
-import { fetchInNetns } from '../curl.ts'
 import { verifyEgress } from '../egress/verify.ts'
-import type { Paths } from '../paths.ts'
+import { fetchInNetns } from '../host/curl.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import type { Node } from '../types.ts'
 
 /** How long a started browser may take until it lists its page, in milliseconds; polled, so a fast one is seen fast. */
 const BROWSER_MS = 60_000

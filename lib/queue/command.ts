@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
-import { UsageError } from '../errors.ts'
-import { EXIT } from '../exit-codes.ts'
-import { assertNodeName } from '../names.ts'
-import type { Paths } from '../paths.ts'
-import { clean } from '../text.ts'
+import { UsageError } from '../base/errors.ts'
+import { EXIT } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import { assertNodeName } from '../registry/names.ts'
 import { type Depth, describeClient, queueDepth, queueNodes } from './depth.ts'
 import { knownNode } from './known.ts'
 import { acquireSlot, QUEUE_TIMEOUT_MS } from './slot.ts'
@@ -104,7 +104,7 @@ function usage(message: string): UsageError {
 export async function queueCommand(p: Paths, args: readonly string[]): Promise<number> {
   const plan = parseCommand(args, process.env)
   if (plan.kind === 'help') {
-    console.log(`${USAGE}\n${(await import('../examples.ts')).examples('cdp-queue')}`)
+    console.log(`${USAGE}\n${(await import('../cli/examples.ts')).examples('cdp-queue')}`)
     return EXIT.OK
   }
   if (plan.node !== undefined) knownNode(p, plan.node, plan.kind)

@@ -8,8 +8,8 @@ import {
   readdirSync,
   readFileSync,
 } from 'node:fs'
-import { fromOs, NetvmError, RootError } from '../errors.ts'
-import type { Paths } from '../paths.ts'
+import { fromOs, NetvmError, RootError } from '../base/errors.ts'
+import type { Paths } from '../base/paths.ts'
 
 // The directory belongs to a group: its members may put anything there. Everything is opened relative to
 // the directory's own descriptor and without following links, so that a link planted in it cannot make

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { NetvmError } from '../errors.ts'
-import { EXIT } from '../exit-codes.ts'
+import { NetvmError } from '../base/errors.ts'
+import { EXIT } from '../base/exit-codes.ts'
 
 // flock(1) locks the open file that we hand it; the lock stays with our descriptor when the helper exits.
 // The plain child_process calls, not lib/exec.ts: pipes for output that nobody reads cost as much again.

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os'
-import { loadConfig } from '../config.ts'
-import { ConfigError, UsageError } from '../errors.ts'
-import type { Paths } from '../paths.ts'
-import { findNode, isLocal, type ParsedRegistry, readRegistry } from '../registry.ts'
+import { loadConfig } from '../base/config.ts'
+import { ConfigError, UsageError } from '../base/errors.ts'
+import type { Paths } from '../base/paths.ts'
+import { findNode, isLocal, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { queueDirIfAny } from './dir.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Layer } from '../types.ts'
+import type { Layer } from '../base/types.ts'
 
 /**
  * What a code says of its node. `fault`: the layer fails. `unknown`: nobody could look, which is no fault. `guard`: why

@@ -1,5 +1,5 @@
-import { clean } from '../text.ts'
-import type { Layer, LogLevel } from '../types.ts'
+import { clean } from '../base/text.ts'
+import type { Layer, LogLevel } from '../base/types.ts'
 import { type Code, entryOf, text as textOf, type Values } from './codes.ts'
 
 /** What a program reports of a node in one line: `<text> {<code>}; next: <command>`. */

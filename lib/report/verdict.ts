@@ -1,4 +1,4 @@
-import type { Verdict } from '../types.ts'
+import type { Verdict } from '../base/types.ts'
 import { type Code, entryOf, text, type Values } from './codes.ts'
 
 export const HEALTHY: Verdict = { state: 'healthy', code: 'ok', reason: '', evidence: [] }

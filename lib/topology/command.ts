@@ -1,11 +1,11 @@
 import { hostname } from 'node:os'
-import { loadConfig } from '../config.ts'
-import { UsageError } from '../errors.ts'
-import { EXIT, type ExitCode } from '../exit-codes.ts'
-import type { Paths } from '../paths.ts'
-import { exitBeside, refusedLine } from '../refused.ts'
-import { isLocal, readRegistry } from '../registry.ts'
-import { clean } from '../text.ts'
+import { loadConfig } from '../base/config.ts'
+import { UsageError } from '../base/errors.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import { isLocal, readRegistry } from '../registry/read.ts'
+import { exitBeside, refusedLine } from '../report/refused.ts'
 import { judgeTopology } from './judge.ts'
 import { observeTopology } from './observe.ts'
 import type { Topology } from './types.ts'
@@ -17,7 +17,7 @@ Exit status: 0 clean, 1 something is broken or does not belong, 2 not everything
 /** `netvm-topology [--json]`. Changes nothing. @throws ConfigError, UsageError */
 export async function topologyCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   if (argv.includes('--help') || argv.includes('-h')) {
-    console.log(`${HELP}\n${(await import('../examples.ts')).examples('netvm-topology')}`)
+    console.log(`${HELP}\n${(await import('../cli/examples.ts')).examples('netvm-topology')}`)
     return EXIT.OK
   }
   const odd = argv.find((arg) => arg !== '--json')
@@ -34,7 +34,7 @@ export async function topologyCommand(p: Paths, argv: readonly string[]): Promis
     console.log(JSON.stringify({ version: 1, exit, ...topology, refused: registry.errors }, null, 2))
     return exit
   }
-  const [{ printTopology }, { style }] = await Promise.all([import('./print.ts'), import('../cli.ts')])
+  const [{ printTopology }, { style }] = await Promise.all([import('./print.ts'), import('../cli/cli.ts')])
   for (const line of printTopology(topology, await style())) console.log(line)
   for (const e of registry.errors) console.log(refusedLine(registry, e))
   return exit

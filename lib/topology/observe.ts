@@ -1,25 +1,25 @@
 import { readFileSync } from 'node:fs'
-import { mapBounded } from '../bounded.ts'
-import { now } from '../clock.ts'
-import type { Config } from '../config.ts'
-import { run } from '../exec.ts'
-import { parseTcpTable } from '../listener.ts'
-import { ifNames } from '../names.ts'
-import { lookInterfaces, lookNetns, parseInterfaces } from '../netns.ts'
-import type { Paths } from '../paths.ts'
-import { canSeeAll, listPids, netnsInode, readArgv } from '../proc.ts'
-import { isLocal, type ParsedRegistry } from '../registry.ts'
-import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
-import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
-import { clean } from '../text.ts'
-import type { Look, Node, Now } from '../types.ts'
+import { mapBounded } from '../base/bounded.ts'
+import { now } from '../base/clock.ts'
+import type { Config } from '../base/config.ts'
+import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import type { Look, Node, Now } from '../base/types.ts'
+import { run } from '../host/exec.ts'
+import { parseTcpTable } from '../host/listener.ts'
 import {
   describeProcess,
   listenersEverywhere,
   type NetListener,
   namespaceNames,
   ownersOf,
-} from './listeners.ts'
+} from '../host/listeners.ts'
+import { lookInterfaces, lookNetns, parseInterfaces } from '../host/netns.ts'
+import { canSeeAll, listPids, netnsInode, readArgv } from '../host/proc.ts'
+import { ifNames } from '../registry/names.ts'
+import { isLocal, type ParsedRegistry } from '../registry/read.ts'
+import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
+import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { HOST } from './ownership.ts'
 import type {
   BrowserSeen,

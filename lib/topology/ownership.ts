@@ -1,5 +1,5 @@
-import type { ParsedRegistry } from '../registry.ts'
-import type { Node } from '../types.ts'
+import type { Node } from '../base/types.ts'
+import type { ParsedRegistry } from '../registry/read.ts'
 import type { Ownership } from './types.ts'
 
 /** Stands for the host's own namespace, which has no name under /run/netns; no name there can be empty. */

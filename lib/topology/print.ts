@@ -1,6 +1,6 @@
-import type { Style } from '../cli.ts'
-import { MARKS, paintState } from '../marks.ts'
-import type { MarkState } from '../types.ts'
+import type { MarkState } from '../base/types.ts'
+import type { Style } from '../cli/cli.ts'
+import { MARKS, paintState } from '../cli/marks.ts'
 import type { Topology } from './types.ts'
 
 /** The fleet for people: a line of marks per node, then what is wrong with it, then what does not belong. */

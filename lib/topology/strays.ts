@@ -1,4 +1,4 @@
-import type { Node } from '../types.ts'
+import type { Node } from '../base/types.ts'
 import { HOST } from './ownership.ts'
 import type { FleetLook, OwnedListener, Ownership, Stray } from './types.ts'
 

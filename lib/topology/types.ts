@@ -1,9 +1,9 @@
-import type { Interface } from '../netns.ts'
-import type { ParsedRegistry } from '../registry.ts'
+import type { Look, MarkState, Node, Now } from '../base/types.ts'
+import type { NetListener, SocketOwner } from '../host/listeners.ts'
+import type { Interface } from '../host/netns.ts'
+import type { ParsedRegistry } from '../registry/read.ts'
 import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
 import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
-import type { Look, MarkState, Node, Now } from '../types.ts'
-import type { NetListener, SocketOwner } from './listeners.ts'
 
 /** Names of interfaces that belong to a node, from its name. */
 export interface LinkNames {

@@ -1,8 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { ConfigError } from '../errors.ts'
-import { nearest } from '../os-error.ts'
-import type { Paths } from '../paths.ts'
+import { ConfigError } from '../base/errors.ts'
+import { nearest } from '../base/os-error.ts'
+import type { Paths } from '../base/paths.ts'
 import { tunnelConfPath } from './configured.ts'
 import { ConfError, parseTunnelConf, type TunnelConf } from './wg-conf.ts'
 

@@ -1,6 +1,6 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Paths } from '../paths.ts'
+import type { Paths } from '../base/paths.ts'
 
 export function tunnelConfPath(p: Paths, node: string): string {
   return join(p.wireguardDir, `${node}.conf`)

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, rmSync, writeSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { NetvmError } from '../errors.ts'
-import { describe, nextAfter, run, runOk } from '../exec.ts'
-import type { Paths } from '../paths.ts'
+import { NetvmError } from '../base/errors.ts'
+import type { Paths } from '../base/paths.ts'
+import { describe, nextAfter, run, runOk } from '../host/exec.ts'
 
 /** Deadline of one `ip` or `wg` call in milliseconds: they take 3 ms; a hung kernel lock is what this is for. */
 const TOOL_DEADLINE_MS = 5_000

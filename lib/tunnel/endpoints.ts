@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { NetvmError } from '../errors.ts'
+import { NetvmError } from '../base/errors.ts'
 import type { TunnelConf } from './wg-conf.ts'
 
 /** How long the host's resolver may take, in milliseconds: glibc's own first retry comes after 5 s. */

@@ -9,8 +9,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { resolvMatches } from '../node/resolv.ts'
-import type { Paths } from '../paths.ts'
+import type { Paths } from '../base/paths.ts'
+import { resolvMatches } from '../netns/resolv.ts'
 import { readTunnelConf } from './conf-file.ts'
 import { tunnelConfPath } from './configured.ts'
 import { resolveEndpoints } from './endpoints.ts'

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { ConfigError, NetvmError } from '../errors.ts'
-import { lookNetns } from '../netns.ts'
-import { resolvPath, writeResolv } from '../node/resolv.ts'
-import { readNodeEnv } from '../node-env.ts'
-import { nodeEnvPath, type Paths } from '../paths.ts'
+import { ConfigError, NetvmError } from '../base/errors.ts'
+import { nodeEnvPath, type Paths } from '../base/paths.ts'
+import { lookNetns } from '../host/netns.ts'
+import { resolvPath, writeResolv } from '../netns/resolv.ts'
+import { readNodeEnv } from '../registry/node-env.ts'
 import { readTunnelConf } from './conf-file.ts'
 import {
   allowV6,

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it } from 'node:test'
-import { paths } from '../../lib/paths.ts'
+import { paths } from '../../lib/base/paths.ts'
 import { begin, contend, type Language, readAudit } from '../kit/cdp-queue-clients.ts'
 
 // Three Node clients spend their time on tickets and helpers: fewer rounds do.

@@ -1,9 +1,9 @@
 import type { TestContext } from 'node:test'
+import { loadConfig } from '../../lib/base/config.ts'
+import { paths } from '../../lib/base/paths.ts'
+import type { Node } from '../../lib/base/types.ts'
 import type { BrowserContext } from '../../lib/browser/look.ts'
-import { loadConfig } from '../../lib/config.ts'
-import { paths } from '../../lib/paths.ts'
-import { findNode, readRegistry } from '../../lib/registry.ts'
-import type { Node } from '../../lib/types.ts'
+import { findNode, readRegistry } from '../../lib/registry/read.ts'
 import { Host } from './chromebox-host.ts'
 
 export interface World {

@@ -1,8 +1,8 @@
+import type { Now } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../../lib/browser/types.ts'
 import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Observation, Policy } from '../../lib/supervisors/chromebox-watchdog/types.ts'
-import type { Now } from '../../lib/types.ts'
 
 export const policy: Policy = {
   freshBrowserMs: 120_000,

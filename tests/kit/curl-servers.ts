@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
-import { type FetchRequest, type FetchResult, fetchInNetns } from '../../lib/curl.ts'
+import { type FetchRequest, type FetchResult, fetchInNetns } from '../../lib/host/curl.ts'
 import { patience, scaled } from './unit.ts'
 
 // Servers on loopback for the tests of curl, and how they are asked.

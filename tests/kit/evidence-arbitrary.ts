@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { LAYERS, type Look, type Receipt, type Supervisor } from '../../lib/base/types.ts'
 import type {
   CdpAnswer,
   JournalRun,
@@ -11,7 +12,6 @@ import type {
   TunnelFact,
   UnitFacts,
 } from '../../lib/evidence/types.ts'
-import { LAYERS, type Look, type Receipt, type Supervisor } from '../../lib/types.ts'
 import { ASKED, BROWSER, MAIN, NOW, not, PAGE, receipt, SUPERVISORS, saw } from './truth-model.ts'
 
 const look = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<Look<T>> =>

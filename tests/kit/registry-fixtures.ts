@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import { deriveNames } from '../../lib/names.ts'
-import type { Node } from '../../lib/types.ts'
+import type { Node } from '../../lib/base/types.ts'
+import { deriveNames } from '../../lib/registry/names.ts'
 
 export const COLUMNS = [
   'Node',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { ifNames } from '../../lib/names.ts'
+import { ifNames } from '../../lib/registry/names.ts'
 import { patience, scaledSeconds } from './unit.ts'
 
 export const PORT = 9410

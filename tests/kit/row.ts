@@ -1,4 +1,4 @@
-import type { Node } from '../../lib/types.ts'
+import type { Node } from '../../lib/base/types.ts'
 
 /** A row of the registry as it is read, with the addresses of muse. */
 export const row = (over: Partial<Node> = {}): Node => ({

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { type Paths, paths } from '../../lib/paths.ts'
+import { type Paths, paths } from '../../lib/base/paths.ts'
 
 /** A directory that is gone when the test is. */
 export function tempDir(t: TestContext): string {

@@ -1,6 +1,7 @@
+import type { Node } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
-import { ifNames } from '../../lib/names.ts'
-import type { RowError } from '../../lib/registry.ts'
+import { ifNames } from '../../lib/registry/names.ts'
+import type { RowError } from '../../lib/registry/read.ts'
 import { judgeTopology } from '../../lib/topology/judge.ts'
 import type {
   FleetLook,
@@ -10,7 +11,6 @@ import type {
   Part,
   UnitSeen,
 } from '../../lib/topology/types.ts'
-import type { Node } from '../../lib/types.ts'
 import { asked, look as chromeboxLook } from './chromebox-fixtures.ts'
 
 export const row = (name: string, octet: number, over: Partial<Node> = {}): Node => ({

@@ -1,3 +1,4 @@
+import type { Layer, LayerMark, Look, MarkState, Receipt, Supervisor, Verdict } from '../../lib/base/types.ts'
 import type {
   CdpAnswer,
   LiveFacts,
@@ -9,7 +10,6 @@ import type {
   UnitRun,
 } from '../../lib/evidence/types.ts'
 import type { Code } from '../../lib/report/codes.ts'
-import type { Layer, LayerMark, Look, MarkState, Receipt, Supervisor, Verdict } from '../../lib/types.ts'
 import type { Shell, State } from './truth-table.ts'
 
 /** A host that has been up for an hour; the node for forty minutes. */

@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import type { Layer, Look, Receipt, Supervisor } from '../../lib/base/types.ts'
 import { readAnswer } from '../../lib/evidence/live.ts'
 import type {
   JournalRun,
@@ -10,7 +11,6 @@ import type {
   UnitRun,
 } from '../../lib/evidence/types.ts'
 import { type Code, entryOf } from '../../lib/report/codes.ts'
-import type { Layer, Look, Receipt, Supervisor } from '../../lib/types.ts'
 import { ASKED, NOW, not, receipt, SUPERVISORS, saw } from './truth-model.ts'
 import { SHELLS, type Shell } from './truth-table.ts'
 import {

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
+import type { LayerMark, Supervisor, Verdict } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../../lib/browser/types.ts'
+import type { HttpAnswer } from '../../lib/host/http.ts'
 import { verdictOf } from '../../lib/supervisors/agent-health/decide.ts'
 import {
   apiTimeout,
@@ -10,13 +12,11 @@ import {
   unknown,
 } from '../../lib/supervisors/agent-health/finding.ts'
 import { decide as decideRelay } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
-import type { HttpAnswer } from '../../lib/supervisors/cdp-relay-watchdog/http.ts'
 import type { InnerAnswer, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { EgressFinding } from '../../lib/supervisors/chromebox-watchdog/egress-port.ts'
 import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
-import type { LayerMark, Supervisor, Verdict } from '../../lib/types.ts'
 import { policy } from './chromebox-fixtures.ts'
 import { chromium, close, listener, node, owner, units } from './relay-fixtures.ts'
 import { ASKED, MAIN, NOW, saw } from './truth-model.ts'

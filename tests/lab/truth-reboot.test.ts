@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { Receipt, Supervisor } from '../../lib/types.ts'
+import type { Receipt, Supervisor } from '../../lib/base/types.ts'
 import { statusIn } from '../kit/lab/shells.ts'
 import { everyShell, prepare, runAll } from '../kit/lab/truth-table.ts'
 import { nodeUp, ok, receipt, sh, untilTitled } from '../kit/lab.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { afterEach, before, test } from 'node:test'
-import { paths } from '../../lib/paths.ts'
+import { paths } from '../../lib/base/paths.ts'
 import { offerHandover, withdrawHandover } from '../../lib/tunnel/handover.ts'
 import { curlInside, FAST, nodeSetting, tunnelNode, watched } from '../kit/lab/egress.ts'
 import { SITE, stubBrowsers, wgServer } from '../kit/lab/wg-server.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as tick } from 'node:timers/promises'
 import fc from 'fast-check'
-import { mapBounded } from '../../lib/bounded.ts'
+import { mapBounded } from '../../lib/base/bounded.ts'
 
 test('results keep the order, and no more than the limit run at once', async () => {
   await fc.assert(

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { WebSocketServer } from 'ws'
 import { confirmPage, WHERE } from '../../lib/browser/confirm.ts'
-import type { Target } from '../../lib/cdp.ts'
+import type { Target } from '../../lib/cdp/targets.ts'
 import { patience, scaled } from '../kit/unit.ts'
 
 /** For pages that answer: only a failing test waits so long. */

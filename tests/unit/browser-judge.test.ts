@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import type { Look, MarkState } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, MainProcess, PageFinding } from '../../lib/browser/types.ts'
 import { text } from '../../lib/report/codes.ts'
-import type { Look, MarkState } from '../../lib/types.ts'
 
 const MAIN: MainProcess = { pid: 4711, startTicks: 99, ageMs: 87_900, state: 'S' }
 const ASKED = { title: 'Muse', port: 9410 }

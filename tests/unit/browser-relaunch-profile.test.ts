@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { profileDir } from '../../lib/paths.ts'
+import { profileDir } from '../../lib/base/paths.ts'
 import { type World, world } from '../kit/browser-host.ts'
 import { ENDED, jobs, relaunch } from '../kit/browser-relaunch.ts'
 

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { type EvalResult, evaluate } from '../../lib/cdp-socket.ts'
+import { type EvalResult, evaluate } from '../../lib/cdp/evaluate.ts'
 import { deferred } from '../kit/deferred.ts'
 import { patience } from '../kit/unit.ts'
 

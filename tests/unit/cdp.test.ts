@@ -8,7 +8,7 @@ import {
   parseTargets,
   parseVersion,
   rewriteAuthority,
-} from '../../lib/cdp.ts'
+} from '../../lib/cdp/targets.ts'
 
 const WS = 'ws://127.0.0.1:9410/devtools/browser/0b5e6b1c'
 const version = (over: object): string =>

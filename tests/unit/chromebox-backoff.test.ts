@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { backoffMs } from '../../lib/base/damping.ts'
+import type { Ended } from '../../lib/host/systemd.ts'
 import { decide, reanchor } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
-import type { Ended } from '../../lib/systemd.ts'
 import { at, look, memory, policy, seen, squatted } from '../kit/chromebox-fixtures.ts'
 
 const OLD = 500

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import type { Now } from '../../lib/base/types.ts'
 import type { CircuitMemory } from '../../lib/supervisors/agent-health/circuit.ts'
 import {
   cautiousMemory,
@@ -10,7 +11,6 @@ import {
 } from '../../lib/supervisors/agent-health/circuit.ts'
 import { decide, type HealthPolicy } from '../../lib/supervisors/agent-health/decide.ts'
 import { type Finding, judgeStatus, unknown } from '../../lib/supervisors/agent-health/finding.ts'
-import type { Now } from '../../lib/types.ts'
 
 const policy: HealthPolicy = {
   strikeLimit: 2,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Now } from '../../lib/base/types.ts'
 import type {
   CircuitEvent,
   CircuitMemory,
@@ -13,7 +14,6 @@ import {
   freshMemory,
   stepCircuit,
 } from '../../lib/supervisors/agent-health/circuit.ts'
-import type { Now } from '../../lib/types.ts'
 
 const policy: CircuitPolicy = {
   strikeLimit: 2,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { byHand, plainTick } from '../../lib/cli.ts'
+import { byHand, plainTick } from '../../lib/cli/cli.ts'
 
 const TICKS: [string[], string | undefined][] = [
   [['muse'], 'muse'],
@@ -39,9 +39,9 @@ const HANDS: [string, NodeJS.ProcessEnv, boolean, boolean][] = [
 for (const [what, env, terminal, expected] of HANDS)
   test(`by hand: ${what}: ${expected}`, () => assert.equal(byHand(env, 77, terminal), expected))
 
-/** Runs code with lib/cli.ts imported as `cli`, its stdout a pipe or, through script(1), a terminal. */
+/** Runs code with lib/cli/cli.ts imported as `cli`, its stdout a pipe or, through script(1), a terminal. */
 function inProcess(code: string, opts: { env?: Record<string, string>; terminal?: boolean } = {}) {
-  const url = new URL('../../lib/cli.ts', import.meta.url).href
+  const url = new URL('../../lib/cli/cli.ts', import.meta.url).href
   const argv = [
     '--import',
     'tsx',
@@ -58,7 +58,7 @@ function inProcess(code: string, opts: { env?: Record<string, string>; terminal?
 }
 
 test('a reader that has gone does not end the work', () => {
-  const url = new URL('../../lib/cli.ts', import.meta.url).href
+  const url = new URL('../../lib/cli/cli.ts', import.meta.url).href
   const work = `import * as cli from ${JSON.stringify(url)}; cli.outliveReader()
     for (let i = 0; i < 50; i++) { console.log('x'); await new Promise((r) => setTimeout(r, 10)) }
     process.exitCode = 7`

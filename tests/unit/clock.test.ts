@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { clocks, monotonicMs, now, wallIso } from '../../lib/clock.ts'
+import { clocks, monotonicMs, now, wallIso } from '../../lib/base/clock.ts'
 import { tempDir, tempPaths } from '../kit/temp.ts'
 
 test('boot time is /proc/uptime, the boot id the kernel’s without dashes', (t) => {

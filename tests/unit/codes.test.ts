@@ -3,9 +3,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
+import { clean } from '../../lib/base/text.ts'
 import { CODES, type Code, entryOf, text } from '../../lib/report/codes.ts'
 import { formatLine, parseLine } from '../../lib/report/line.ts'
-import { clean } from '../../lib/text.ts'
 
 // The one place that knows the table by heart. Monitors and people search for these texts: whoever changes one sees
 // it here, writes a word in the changelog, and writes the snapshot anew with UPDATE_SNAPSHOT=1.

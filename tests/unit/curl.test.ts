@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { fetchInNetns } from '../../lib/curl.ts'
+import { fetchInNetns } from '../../lib/host/curl.ts'
 import {
   ask,
   ENDS,

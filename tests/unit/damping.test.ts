@@ -12,7 +12,7 @@ import {
   notAhead,
   waitLeftMs,
 } from '../../lib/base/damping.ts'
-import type { Now } from '../../lib/types.ts'
+import type { Now } from '../../lib/base/types.ts'
 
 const then: Now = { wallMs: 1_000_000, bootMs: 50_000, bootId: 'a' }
 const later = (over: Partial<Now>): Now => ({ wallMs: 1_010_000, bootMs: 60_000, bootId: 'a', ...over })

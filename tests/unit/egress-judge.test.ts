@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { DEFAULTS } from '../../lib/config.ts'
-import type { FetchResult } from '../../lib/curl.ts'
+import { DEFAULTS } from '../../lib/base/config.ts'
 import { judgeEgress } from '../../lib/egress/judge.ts'
 import { egressRequests } from '../../lib/egress/probes.ts'
 import type { EgressFacts, EgressFault } from '../../lib/egress/types.ts'
+import type { FetchResult } from '../../lib/host/curl.ts'
 import { parseWgDump } from '../../lib/tunnel/wg-dump.ts'
 import { textOf } from '../kit/says.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import type { Look, Supervisor } from '../../lib/base/types.ts'
 import { type ProofFacts, prove, type ReceiptFact } from '../../lib/ensure/proof.ts'
 import type { JournalFacts, JournalRun } from '../../lib/evidence/types.ts'
-import type { Look, Supervisor } from '../../lib/types.ts'
 
 const NOW = 10_000_000
 const run = (supervisor: Supervisor, agoMs: number, more: Partial<JournalRun> = {}): JournalRun => ({

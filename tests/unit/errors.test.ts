@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import * as errors from '../../lib/errors.ts'
+import * as errors from '../../lib/base/errors.ts'
 
 const { ConfigError, errorLine, exitCodeOf, LockedError, NetvmError, RootError, UsageError } = errors
 
@@ -39,7 +39,7 @@ test('errors keep their class name, cause and holder', () => {
 })
 
 test('reportAndExit: one line on stderr, nothing on stdout, the exit code', () => {
-  const url = new URL('../../lib/errors.ts', import.meta.url)
+  const url = new URL('../../lib/base/errors.ts', import.meta.url)
   const code = `import { reportAndExit, RootError } from ${JSON.stringify(url.href)}
     reportAndExit(new RootError('needs root', 'sudo x'), 'prog')`
   const r = spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code], {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Receipt } from '../../lib/base/types.ts'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
 import type { LiveFacts, NodeFacts, UnitFacts } from '../../lib/evidence/types.ts'
 import { text } from '../../lib/report/codes.ts'
-import type { Receipt } from '../../lib/types.ts'
 import { facts, MAIN, NOW, receipt, saw } from '../kit/truth-model.ts'
 
 // Looks and evidence that contradict each other.

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import type { Layer, Node, Supervisor } from '../../lib/base/types.ts'
 import { hostLine } from '../../lib/box/status.ts'
 import { decide } from '../../lib/evidence/decide.ts'
 import { liveMarks } from '../../lib/evidence/live-marks.ts'
 import type { FactState, LayerKnowledge, LiveFacts, NodeFacts, TunnelFact } from '../../lib/evidence/types.ts'
-import type { Layer, Node, Supervisor } from '../../lib/types.ts'
 import { blind, down, evidence, up, withLive } from '../kit/evidence-arbitrary.ts'
 import { facts, NOW, not, receipt, SUPERVISORS, saw } from '../kit/truth-model.ts'
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import type { Layer, Receipt, Supervisor } from '../../lib/base/types.ts'
 import { decide, phrase } from '../../lib/evidence/decide.ts'
 import type { Statement } from '../../lib/evidence/statements.ts'
 import type { FactState, NodeFacts } from '../../lib/evidence/types.ts'
 import { weigh } from '../../lib/evidence/weigh.ts'
-import type { Layer, Receipt, Supervisor } from '../../lib/types.ts'
 import { facts, NOW, not, receipt, SUPERVISORS, saw } from '../kit/truth-model.ts'
 
 // Whose word on a layer counts, whatever was said by whom and when.

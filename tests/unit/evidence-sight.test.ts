@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
+import { paths } from '../../lib/base/paths.ts'
 import { maybeRoot, parseIdMap, Trust } from '../../lib/evidence/owner.ts'
 import { judgeSight, localAddresses, lookAtShell, type Shell } from '../../lib/evidence/sight.ts'
-import { paths } from '../../lib/paths.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { tempDir, tempPaths } from '../kit/temp.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { describe, it, type TestContext } from 'node:test'
-import { DEFAULTS } from '../../lib/config.ts'
+import { DEFAULTS } from '../../lib/base/config.ts'
 import { circuitMemo, holdMemo } from '../../lib/evidence/memory.ts'
 import { Trust } from '../../lib/evidence/owner.ts'
 import { hostNamespaces, parseReceipt } from '../../lib/evidence/receipts.ts'

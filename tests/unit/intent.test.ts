@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { now } from '../../lib/clock.ts'
-import { type Intent, isPaused, readIntent } from '../../lib/intent.ts'
-import { intentPath } from '../../lib/paths.ts'
-import { writeState } from '../../lib/state.ts'
-import type { Now } from '../../lib/types.ts'
+import { now } from '../../lib/base/clock.ts'
+import { intentPath } from '../../lib/base/paths.ts'
+import type { Now } from '../../lib/base/types.ts'
+import { type Intent, isPaused, readIntent } from '../../lib/store/intent.ts'
+import { writeState } from '../../lib/store/state.ts'
 import { tempPaths } from '../kit/temp.ts'
 
 const since: Now = { wallMs: 1_000_000, bootMs: 10_000, bootId: 'a' }

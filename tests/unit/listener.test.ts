@@ -2,9 +2,15 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { holdsListener, isHeldByAnother, LOOPBACK, listenersIn, parseTcpTable } from '../../lib/listener.ts'
-import { lookNetns } from '../../lib/netns.ts'
-import { netnsInode } from '../../lib/proc.ts'
+import {
+  holdsListener,
+  isHeldByAnother,
+  LOOPBACK,
+  listenersIn,
+  parseTcpTable,
+} from '../../lib/host/listener.ts'
+import { lookNetns } from '../../lib/host/netns.ts'
+import { netnsInode } from '../../lib/host/proc.ts'
 import { type FakeProc, fakeProc, TCP_HEAD } from '../kit/fake-proc.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'

@@ -3,10 +3,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import { LockedError, RootError } from '../../lib/errors.ts'
-import { run } from '../../lib/exec.ts'
-import { besideLock, type Holder, heldBy, holder, tryLock, withLock } from '../../lib/lock.ts'
-import type { Paths } from '../../lib/paths.ts'
+import { LockedError, RootError } from '../../lib/base/errors.ts'
+import type { Paths } from '../../lib/base/paths.ts'
+import { run } from '../../lib/host/exec.ts'
+import { besideLock, type Holder, heldBy, holder, tryLock, withLock } from '../../lib/store/lock.ts'
 import { tempPaths } from '../kit/temp.ts'
 import { patience } from '../kit/unit.ts'
 import { until } from '../kit/until.ts'
@@ -18,7 +18,7 @@ const now0 = { waitMs: 0 }
 
 /** A process that takes the lock and keeps it; with a child of its own that outlives it. */
 async function holdElsewhere(t: TestContext, p: Paths, name = 'node-muse'): Promise<ChildProcess> {
-  const url = new URL('../../lib/lock.ts', import.meta.url).href
+  const url = new URL('../../lib/store/lock.ts', import.meta.url).href
   const code = `import { withLock } from ${JSON.stringify(url)}
     import { spawn } from 'node:child_process'
     await withLock(${JSON.stringify(p)}, ${JSON.stringify(name)}, 'relaunching the browser', { waitMs: 0 }, () => {

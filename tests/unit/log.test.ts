@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import { journalEntry } from '../../lib/log.ts'
-import type { Paths } from '../../lib/paths.ts'
-import type { LogLevel } from '../../lib/types.ts'
+import type { Paths } from '../../lib/base/paths.ts'
+import type { LogLevel } from '../../lib/base/types.ts'
+import { journalEntry } from '../../lib/report/log.ts'
 import { tempDir, tempPaths } from '../kit/temp.ts'
 
 /** Writes log lines in a process of its own, with a `logger` on PATH that keeps its input, or fails. */
@@ -21,7 +21,7 @@ function write(
     writeFileSync(`${dir}/logger`, script)
     chmodSync(`${dir}/logger`, 0o755)
   }
-  const url = new URL('../../lib/log.ts', import.meta.url).href
+  const url = new URL('../../lib/report/log.ts', import.meta.url).href
   const code = `import { makeLog } from ${JSON.stringify(url)}
     const log = makeLog('agent-health', ${JSON.stringify(p)})
     for (const c of ${JSON.stringify(calls)}) log.write(...c)`

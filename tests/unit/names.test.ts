@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { UsageError } from '../../lib/errors.ts'
-import { assertNodeName, deriveNames, freeNames, ifNames, isNodeName } from '../../lib/names.ts'
-import type { Node } from '../../lib/types.ts'
+import { UsageError } from '../../lib/base/errors.ts'
+import type { Node } from '../../lib/base/types.ts'
+import { assertNodeName, deriveNames, freeNames, ifNames, isNodeName } from '../../lib/registry/names.ts'
 
 const FLEET: [string, number, number][] = [
   ['muse', 35, 10355],

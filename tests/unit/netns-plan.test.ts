@@ -10,7 +10,7 @@ import {
   parseIpAddr,
   planUp,
   type Step,
-} from '../../lib/node/netns-plan.ts'
+} from '../../lib/netns/plan.ts'
 
 const want: NetworkWant = {
   node: 'n1',

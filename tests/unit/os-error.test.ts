@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { ConfigError, errorLine, exitCodeOf, UsageError } from '../../lib/errors.ts'
-import { installCommand, osFault, shellWord } from '../../lib/os-error.ts'
-import { writeState } from '../../lib/state.ts'
+import { ConfigError, errorLine, exitCodeOf, UsageError } from '../../lib/base/errors.ts'
+import { installCommand, osFault, shellWord } from '../../lib/base/os-error.ts'
+import { writeState } from '../../lib/store/state.ts'
 import { tempDir } from '../kit/temp.ts'
 
 const errno = (code: string, syscall: string, path?: string) =>

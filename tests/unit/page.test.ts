@@ -3,10 +3,13 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { now } from '../../lib/clock.ts'
-import { pageConfigFault, pageConfigWell } from '../../lib/config-fault.ts'
-import { ConfigError } from '../../lib/errors.ts'
-import type { Log } from '../../lib/log.ts'
+import { now } from '../../lib/base/clock.ts'
+import { ConfigError } from '../../lib/base/errors.ts'
+import { pagePath } from '../../lib/base/paths.ts'
+import type { Now } from '../../lib/base/types.ts'
+import { pageConfigFault, pageConfigWell } from '../../lib/report/config-fault.ts'
+import { formatLine, said } from '../../lib/report/line.ts'
+import type { Log } from '../../lib/report/log.ts'
 import {
   decidePage,
   type PageContext,
@@ -16,10 +19,7 @@ import {
   pageKey,
   pageRecovered,
   RECOVERY_PART,
-} from '../../lib/page.ts'
-import { pagePath } from '../../lib/paths.ts'
-import { formatLine, said } from '../../lib/report/line.ts'
-import type { Now } from '../../lib/types.ts'
+} from '../../lib/report/page.ts'
 import { tempPaths } from '../kit/temp.ts'
 
 const REPEAT_MS = 14_400_000

@@ -8,7 +8,7 @@ import {
   profileDir,
   receiptPath,
   statePath,
-} from '../../lib/paths.ts'
+} from '../../lib/base/paths.ts'
 
 afterEach(() => {
   delete process.env.NETVM_ROOT

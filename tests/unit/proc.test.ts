@@ -15,7 +15,7 @@ import {
   profileLeftovers,
   readArgv,
   readStat,
-} from '../../lib/proc.ts'
+} from '../../lib/host/proc.ts'
 import { type FakeProc, type FakeProcess, fakeProc } from '../kit/fake-proc.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 

@@ -14,8 +14,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { type Paths, paths } from '../../lib/paths.ts'
-import { readArgv, readStat } from '../../lib/proc.ts'
+import { type Paths, paths } from '../../lib/base/paths.ts'
+import { readArgv, readStat } from '../../lib/host/proc.ts'
 import { queueDepth, queueNodes } from '../../lib/queue/depth.ts'
 import {
   acquireSlot,

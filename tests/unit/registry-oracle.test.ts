@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { fromMarkdown } from 'mdast-util-from-markdown'
 import { gfmTableFromMarkdown } from 'mdast-util-gfm-table'
 import { gfmTable } from 'micromark-extension-gfm-table'
-import { cellText, escapeCell, findTables } from '../../lib/registry-table.ts'
+import { cellText, escapeCell, findTables } from '../../lib/registry/table.ts'
 import { cellValue } from '../kit/registry-fixtures.ts'
 
 interface Seen {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseRegistry } from '../../lib/registry.ts'
+import { parseRegistry } from '../../lib/registry/read.ts'
 import { cells, line, registry } from '../kit/registry-fixtures.ts'
 
 const one = (over: Record<string, string>) => parseRegistry(registry([line(cells('muse', over))]))

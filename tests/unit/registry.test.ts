@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { ConfigError, UsageError } from '../../lib/errors.ts'
-import { deriveNames } from '../../lib/names.ts'
+import { ConfigError, UsageError } from '../../lib/base/errors.ts'
+import { deriveNames } from '../../lib/registry/names.ts'
 import {
   activeLocalNodes,
   findNode,
@@ -13,7 +13,7 @@ import {
   parseRegistry,
   RegistryError,
   readRegistry,
-} from '../../lib/registry.ts'
+} from '../../lib/registry/read.ts'
 import { COLUMNS, cells, fleet, line, registry, said } from '../kit/registry-fixtures.ts'
 import { tempPaths } from '../kit/temp.ts'
 

@@ -4,9 +4,7 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
-import { parseTcpTable } from '../../lib/listener.ts'
-import { removeListener } from '../../lib/supervisors/cdp-relay-watchdog/act.ts'
-import { makeGate } from '../../lib/supervisors/cdp-relay-watchdog/run.ts'
+import { parseTcpTable } from '../../lib/host/listener.ts'
 import {
   describeProcess,
   listenersEverywhere,
@@ -14,7 +12,9 @@ import {
   parseEverywhere,
   socketsOf,
   unitOfCgroup,
-} from '../../lib/topology/listeners.ts'
+} from '../../lib/host/listeners.ts'
+import { removeListener } from '../../lib/supervisors/cdp-relay-watchdog/act.ts'
+import { makeGate } from '../../lib/supervisors/cdp-relay-watchdog/run.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'
 import { tempDir } from '../kit/temp.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import net from 'node:net'
 import test from 'node:test'
 import fc from 'fast-check'
-import { httpGet, parseAnswer, parseHead } from '../../lib/supervisors/cdp-relay-watchdog/http.ts'
+import { httpGet, parseAnswer, parseHead } from '../../lib/host/http.ts'
 import { patience, scaled } from '../kit/unit.ts'
 import { blockFor, until } from '../kit/until.ts'
 

@@ -28,7 +28,7 @@ for (const [code, { heading }] of Object.entries(CODES))
 test('every executable and every configuration key stands in the README', () => {
   for (const file of readdirSync(join(repo, 'bin')).filter((name) => name.endsWith('.ts')))
     assert.ok(readme.includes(`\`${file.replace(/\.ts$/, '')}`), `README.md does not name ${file}`)
-  const keys = new Set(readFileSync(join(repo, 'lib/config.ts'), 'utf8').match(/NETVM_[A-Z_]+/g))
+  const keys = new Set(readFileSync(join(repo, 'lib/base/config.ts'), 'utf8').match(/NETVM_[A-Z_]+/g))
   keys.delete('NETVM_ROOT')
   keys.delete('NETVM_')
   for (const key of keys) assert.ok(readme.includes(`\`${key}\``), `README.md does not explain ${key}`)

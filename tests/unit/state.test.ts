@@ -10,8 +10,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { type TestContext, test } from 'node:test'
-import { NetvmError } from '../../lib/errors.ts'
-import { readState, writeAtomic, writeState } from '../../lib/state.ts'
+import { NetvmError } from '../../lib/base/errors.ts'
+import { readState, writeAtomic, writeState } from '../../lib/store/state.ts'
 import { tempDir } from '../kit/temp.ts'
 
 interface Memory {

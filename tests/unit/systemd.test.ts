@@ -16,7 +16,7 @@ import {
   stop,
   type UnitShow,
   unitEscapeCheck,
-} from '../../lib/systemd.ts'
+} from '../../lib/host/systemd.ts'
 import { patience } from '../kit/unit.ts'
 
 /** For a program that ends by itself: only a failing test waits so long. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { clean, hasControl, seconds } from '../../lib/text.ts'
+import { clean, hasControl, seconds } from '../../lib/base/text.ts'
 
 const CLEAN: [string, string, string][] = [
   ['plain text stays', 'muse is well', 'muse is well'],

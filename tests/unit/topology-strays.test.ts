@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
-import { ifNames } from '../../lib/names.ts'
+import { ifNames } from '../../lib/registry/names.ts'
 import { topologyExit } from '../../lib/topology/command.ts'
 import type { FleetLook, UnitSeen } from '../../lib/topology/types.ts'
 import {

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { type Paths, paths } from '../../lib/paths.ts'
+import { type Paths, paths } from '../../lib/base/paths.ts'
 import { readTunnelConf } from '../../lib/tunnel/conf-file.ts'
 import { tunnelDown, tunnelUp } from '../../lib/tunnel/setup.ts'
 import { parseWgDump } from '../../lib/tunnel/wg-dump.ts'

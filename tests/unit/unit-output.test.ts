@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { unitOutput } from '../../lib/unit-output.ts'
+import { unitOutput } from '../../lib/host/unit-output.ts'
 import { world } from '../kit/browser-host.ts'
 
 const MATCH = 'SYSLOG_IDENTIFIER=netvm-tunnel'

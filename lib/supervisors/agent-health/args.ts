@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander'
-import { misused } from '../../cli.ts'
-import { examples } from '../../examples.ts'
+import { misused } from '../../cli/cli.ts'
+import { examples } from '../../cli/examples.ts'
 
 export interface Invocation {
   readonly kind: 'run' | 'status' | 'reset'

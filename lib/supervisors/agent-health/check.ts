@@ -1,10 +1,10 @@
-import { pageVerdict, parseTargets, rewriteAuthority, type Target } from '../../cdp.ts'
-import { type EvalResult, evaluate } from '../../cdp-socket.ts'
-import type { Config } from '../../config.ts'
-import { fetchInNetns } from '../../curl.ts'
+import type { Config } from '../../base/config.ts'
+import { clean } from '../../base/text.ts'
+import type { Node } from '../../base/types.ts'
+import { type EvalResult, evaluate } from '../../cdp/evaluate.ts'
+import { pageVerdict, parseTargets, rewriteAuthority, type Target } from '../../cdp/targets.ts'
+import { fetchInNetns } from '../../host/curl.ts'
 import { type Code, text } from '../../report/codes.ts'
-import { clean } from '../../text.ts'
-import type { Node } from '../../types.ts'
 import {
   apiTimeout,
   type Finding,

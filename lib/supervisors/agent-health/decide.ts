@@ -1,5 +1,5 @@
+import type { Look, Now, Verdict } from '../../base/types.ts'
 import { HEALTHY } from '../../report/verdict.ts'
-import type { Look, Now, Verdict } from '../../types.ts'
 import type { CircuitMemory, CircuitPolicy, CircuitState, Note } from './circuit.ts'
 import { circuitState, cooldownLeftMs, stepCircuit } from './circuit.ts'
 import type { Finding } from './finding.ts'

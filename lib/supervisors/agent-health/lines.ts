@@ -1,6 +1,6 @@
+import type { Layer } from '../../base/types.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
-import type { Layer } from '../../types.ts'
 import type { Note, ReviewKind } from './circuit.ts'
 import type { Decision, Guard, HealthPolicy } from './decide.ts'
 

@@ -1,5 +1,5 @@
+import type { Config } from '../../base/config.ts'
 import { relaunchNeedsMs } from '../../browser/relaunch.ts'
-import type { Config } from '../../config.ts'
 import { checkBoundMs } from './check.ts'
 import type { HealthPolicy } from './decide.ts'
 

@@ -1,6 +1,6 @@
-import { style } from '../../cli.ts'
-import { timerText } from '../../systemctl.ts'
-import { clean, seconds } from '../../text.ts'
+import { clean, seconds } from '../../base/text.ts'
+import { style } from '../../cli/cli.ts'
+import { timerText } from '../../host/systemctl.ts'
 import { guardText } from './lines.ts'
 import type { Outcome } from './run.ts'
 

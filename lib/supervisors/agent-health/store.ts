@@ -1,7 +1,7 @@
-import { parseNow } from '../../clock.ts'
-import { type Paths, statePath } from '../../paths.ts'
-import { readState, type StateRead, writeState } from '../../state.ts'
-import type { Now } from '../../types.ts'
+import { parseNow } from '../../base/clock.ts'
+import { type Paths, statePath } from '../../base/paths.ts'
+import type { Now } from '../../base/types.ts'
+import { readState, type StateRead, writeState } from '../../store/state.ts'
 import {
   type CircuitMemory,
   type CircuitPolicy,

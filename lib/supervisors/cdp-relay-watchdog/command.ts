@@ -1,6 +1,6 @@
-import { byHand, misused, outliveReader, requireRoot } from '../../cli.ts'
-import { EXIT, type ExitCode } from '../../exit-codes.ts'
-import type { Paths } from '../../paths.ts'
+import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
+import type { Paths } from '../../base/paths.ts'
+import { byHand, misused, outliveReader, requireRoot } from '../../cli/cli.ts'
 import { type RunOptions, type RunResult, runRelayWatchdog } from './run.ts'
 
 /** A person waits this long for another run; the longest that one may take. Milliseconds. */
@@ -46,7 +46,7 @@ async function context(p: Paths): Promise<void> {
 async function print(run: RunResult, flags: Flags): Promise<void> {
   const { printJson, printText } = await import('./print.ts')
   if (flags.json) return console.log(printJson(run, flags.dryRun))
-  const { style } = await import('../../cli.ts')
+  const { style } = await import('../../cli/cli.ts')
   for (const line of printText(run, flags.dryRun, await style())) console.log(line)
 }
 
@@ -57,7 +57,7 @@ async function parse(argv: readonly string[]): Promise<Flags> {
     .argument('[node...]', 'only these nodes; default all active rows of this host')
     .option('--dry-run', 'look and say what would be done; change nothing')
     .option('--json', 'print the result as JSON')
-    .addHelpText('after', (await import('../../examples.ts')).examples('cdp-relay-watchdog'))
+    .addHelpText('after', (await import('../../cli/examples.ts')).examples('cdp-relay-watchdog'))
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
   try {

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs'
-import type { Paths } from '../../paths.ts'
-import { readReceipt } from '../../receipts.ts'
-import { timerText } from '../../systemctl.ts'
-import type { ReceiptAction } from '../../types.ts'
+import type { Paths } from '../../base/paths.ts'
+import type { ReceiptAction } from '../../base/types.ts'
+import { timerText } from '../../host/systemctl.ts'
+import { readReceipt } from '../../store/receipts.ts'
 
 const TIMER = 'cdp-relay-watchdog.timer'
 

@@ -1,5 +1,5 @@
+import type { Layer } from '../../base/types.ts'
 import { verdict } from '../../report/verdict.ts'
-import type { Layer } from '../../types.ts'
 import type { CloseLook, Finding, LinkState, RelayObservation } from './types.ts'
 
 const LOUD = { level: 'FAIL_LOUD', page: true } as const

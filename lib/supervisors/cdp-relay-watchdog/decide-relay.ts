@@ -1,5 +1,5 @@
+import type { Verdict } from '../../base/types.ts'
 import { verdict } from '../../report/verdict.ts'
-import type { Verdict } from '../../types.ts'
 import { notAsked } from './decide-below.ts'
 import type {
   CloseLook,

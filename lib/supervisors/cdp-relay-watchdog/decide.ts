@@ -1,7 +1,7 @@
 import { backoffMs, waitLeftMs } from '../../base/damping.ts'
+import type { Layer, LayerMark, Now, Verdict } from '../../base/types.ts'
 import { text } from '../../report/codes.ts'
 import { HEALTHY } from '../../report/verdict.ts'
-import type { Layer, LayerMark, Now, Verdict } from '../../types.ts'
 import { belowFinding, notAsked, vethFinding } from './decide-below.ts'
 import { relayFinding } from './decide-relay.ts'
 import type { Finding, RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'

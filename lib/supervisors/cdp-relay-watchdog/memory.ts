@@ -1,5 +1,5 @@
 import { notAhead } from '../../base/damping.ts'
-import type { Now } from '../../types.ts'
+import type { Now } from '../../base/types.ts'
 import type { RelayMemory } from './types.ts'
 
 /** A node that was always well. It has no state file. */

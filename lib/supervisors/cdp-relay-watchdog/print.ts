@@ -1,7 +1,7 @@
-import type { Style } from '../../cli.ts'
-import { MARKS, paintState } from '../../marks.ts'
-import { refusedLine } from '../../refused.ts'
-import type { MarkState } from '../../types.ts'
+import type { MarkState } from '../../base/types.ts'
+import type { Style } from '../../cli/cli.ts'
+import { MARKS, paintState } from '../../cli/marks.ts'
+import { refusedLine } from '../../report/refused.ts'
 import type { NodeResult, RunResult } from './run.ts'
 import type { RelayAction } from './types.ts'
 

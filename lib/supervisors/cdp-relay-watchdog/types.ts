@@ -1,5 +1,5 @@
-import type { LayerMark, LogLevel, Look, Node, Verdict } from '../../types.ts'
-import type { HttpAnswer } from './http.ts'
+import type { LayerMark, LogLevel, Look, Node, Verdict } from '../../base/types.ts'
+import type { HttpAnswer } from '../../host/http.ts'
 
 /** A host or namespace interface, as `ip -j addr` tells it. */
 export interface LinkState {

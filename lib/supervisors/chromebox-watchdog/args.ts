@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander'
-import { UsageError } from '../../errors.ts'
-import { examples } from '../../examples.ts'
+import { UsageError } from '../../base/errors.ts'
+import { examples } from '../../cli/examples.ts'
 
 export interface Invocation {
   readonly kind: 'run' | 'release'

@@ -1,10 +1,10 @@
 import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
-import { judgeNetns } from '../../netns-judge.ts'
-import type { PageKind } from '../../page.ts'
+import type { LayerMark, Now, Verdict } from '../../base/types.ts'
+import { judgeNetns } from '../../netns/judge.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
+import type { PageKind } from '../../report/page.ts'
 import { verdict as verdictOf } from '../../report/verdict.ts'
-import type { LayerMark, Now, Verdict } from '../../types.ts'
 import { holdOf } from './memory.ts'
 import type { Action, Decision, Guard, Memory, Observation, PageEvent, Policy } from './types.ts'
 

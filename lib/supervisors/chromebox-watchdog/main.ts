@@ -1,13 +1,13 @@
 import { hostname } from 'node:os'
+import { loadConfig } from '../../base/config.ts'
+import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
+import { type Paths, paths } from '../../base/paths.ts'
+import type { Node } from '../../base/types.ts'
 import { deadlineIn } from '../../browser/deadline.ts'
-import { byHand, outliveReader, plainTick, requireRoot } from '../../cli.ts'
-import { loadConfig } from '../../config.ts'
-import { EXIT, type ExitCode } from '../../exit-codes.ts'
-import { makeLog } from '../../log.ts'
-import { type Paths, paths } from '../../paths.ts'
-import { readReceipt } from '../../receipts.ts'
-import { activeLocalNodes, findNode, isLocal, readRegistry } from '../../registry.ts'
-import type { Node } from '../../types.ts'
+import { byHand, outliveReader, plainTick, requireRoot } from '../../cli/cli.ts'
+import { activeLocalNodes, findNode, isLocal, readRegistry } from '../../registry/read.ts'
+import { makeLog } from '../../report/log.ts'
+import { readReceipt } from '../../store/receipts.ts'
 import type { Invocation } from './args.ts'
 import {
   MANUAL_LOCK_MS,
@@ -30,7 +30,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       : { kind: 'run', node: only, dryRun: false, json: false, why: false }
   if (!asked) return EXIT.OK
   const p = paths()
-  if (!NAME.test(asked.node)) (await import('../../names.ts')).assertNodeName(asked.node)
+  if (!NAME.test(asked.node)) (await import('../../registry/names.ts')).assertNodeName(asked.node)
   const config = loadConfig(p)
   const registry = readRegistry(p, config)
   const node = findNode(registry, asked.node)

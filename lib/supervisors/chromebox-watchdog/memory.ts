@@ -1,4 +1,4 @@
-import type { Now } from '../../types.ts'
+import type { Now } from '../../base/types.ts'
 import type { Attempt, Memory, Policy } from './types.ts'
 
 /** `--why` shows this many, and no decision needs more. */

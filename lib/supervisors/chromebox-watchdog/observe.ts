@@ -1,14 +1,14 @@
+import type { Look, Node, Now, Receipt } from '../../base/types.ts'
 import { judgeBrowser } from '../../browser/judge.ts'
 import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
 import type { BrowserLook, UnitState } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
-import { type FetchResult, fetchInNetns } from '../../curl.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
-import { isPaused, readIntent } from '../../intent.ts'
-import { lookNetns } from '../../netns.ts'
-import { readReceipt } from '../../receipts.ts'
+import { type FetchResult, fetchInNetns } from '../../host/curl.ts'
+import { lookNetns } from '../../host/netns.ts'
+import { isPaused, readIntent } from '../../store/intent.ts'
+import { readReceipt } from '../../store/receipts.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
-import type { Look, Node, Now, Receipt } from '../../types.ts'
 import { type EgressFinding, egressFinding, NOT_CONFIGURED } from './egress-port.ts'
 import type { Observation } from './types.ts'
 
@@ -42,7 +42,7 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const ill = main !== undefined && browser.verdict.state === 'unhealthy'
-  const row = ill ? (await import('../../node-env.ts')).notApplied(p, node) : undefined
+  const row = ill ? (await import('../../registry/node-env.ts')).notApplied(p, node) : undefined
   // Where CDP does not answer, a page that the row has elsewhere is not what is wrong.
   const stale = row?.what === 'port' || browser.verdict.layer === 'page' ? row?.text : undefined
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined

@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs'
+import { monotonicMs, now } from '../../base/clock.ts'
+import { pagePath } from '../../base/paths.ts'
+import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../base/types.ts'
 import type { Deadline } from '../../browser/deadline.ts'
 import type { BrowserContext } from '../../browser/look.ts'
-import { monotonicMs, now } from '../../clock.ts'
-import { tryLock } from '../../lock.ts'
-import type { Log } from '../../log.ts'
-import { page, pageRecovered } from '../../page.ts'
-import { pagePath } from '../../paths.ts'
-import { hostNamespaces, isNews, writeReceipt } from '../../receipts.ts'
 import { type Line, said } from '../../report/line.ts'
-import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../types.ts'
+import type { Log } from '../../report/log.ts'
+import { page, pageRecovered } from '../../report/page.ts'
+import { tryLock } from '../../store/lock.ts'
+import { hostNamespaces, isNews, writeReceipt } from '../../store/receipts.ts'
 import { decide } from './decide.ts'
 import { observe, withUnit } from './observe.ts'
 import { loadMemory, saveMemory } from './store.ts'
@@ -179,7 +179,7 @@ export async function leave(
 ): Promise<void> {
   try {
     writeReceipt(ctx.p, receipt)
-    if (isNews(receipt, last)) (await import('../../receipt-history.ts')).keepReceipt(ctx.p, receipt)
+    if (isNews(receipt, last)) (await import('../../store/receipt-history.ts')).keepReceipt(ctx.p, receipt)
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code ?? String(err)
     const next = `df ${ctx.p.receipts}`

@@ -1,7 +1,7 @@
-import { now } from '../../clock.ts'
-import type { Config } from '../../config.ts'
-import { type Paths, statePath } from '../../paths.ts'
-import { readState, type StateRead, writeState } from '../../state.ts'
+import { now } from '../../base/clock.ts'
+import type { Config } from '../../base/config.ts'
+import { type Paths, statePath } from '../../base/paths.ts'
+import { readState, type StateRead, writeState } from '../../store/state.ts'
 import { cautiousMemory, emptyMemory, parseMemory } from './memory.ts'
 import type { Memory } from './types.ts'
 

@@ -1,9 +1,9 @@
+import type { Config } from '../../base/config.ts'
+import type { LayerMark, Look, Receipt, Verdict } from '../../base/types.ts'
 import type { BrowserJudgement, UnitState } from '../../browser/types.ts'
-import type { Config } from '../../config.ts'
-import type { PageKind } from '../../page.ts'
 import type { Code } from '../../report/codes.ts'
 import type { Line } from '../../report/line.ts'
-import type { LayerMark, Look, Receipt, Verdict } from '../../types.ts'
+import type { PageKind } from '../../report/page.ts'
 import type { EgressFinding } from './egress-port.ts'
 
 /** What one look at a node saw. A layer above a failing one may be absent: it was not asked. */

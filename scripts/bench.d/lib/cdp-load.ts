@@ -1,5 +1,5 @@
 import WebSocket from 'ws'
-import { httpGet } from '../../../lib/supervisors/cdp-relay-watchdog/http.ts'
+import { httpGet } from '../../../lib/host/http.ts'
 
 // `cdp-load.ts <host> <port>`: asks a browser there, and prints { requestsPerS, mbPerS, shotMB } as JSON.
 

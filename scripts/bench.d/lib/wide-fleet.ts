@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { ifNames } from '../../../lib/names.ts'
+import { ifNames } from '../../../lib/registry/names.ts'
 import { ok } from '../../../tests/kit/lab.ts'
 
 /** As many nodes as the measurements of a whole fleet are made with; each octet has one. */

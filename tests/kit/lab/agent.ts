@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import type { Receipt } from '../../../lib/types.ts'
+import type { Receipt } from '../../../lib/base/types.ts'
 import { browser, logText, nodeUp, ok, setSite, stopTimers, untilTitled, writeConfig } from '../lab.ts'
 import { untilOlder } from './browser.ts'
 

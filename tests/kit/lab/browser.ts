@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { evaluate } from '../../../lib/cdp-socket.ts'
+import { evaluate } from '../../../lib/cdp/evaluate.ts'
 import {
   browser,
   browserAgeMs,

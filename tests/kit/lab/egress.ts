@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { Receipt } from '../../../lib/types.ts'
+import type { Receipt } from '../../../lib/base/types.ts'
 import {
   bringUp,
   cursor,

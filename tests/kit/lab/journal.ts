@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import type { Receipt, Supervisor } from '../../../lib/types.ts'
+import type { Receipt, Supervisor } from '../../../lib/base/types.ts'
 import { ok } from './run.ts'
 
 export interface JournalEntry {

@@ -8,7 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { DEFAULTS } from '../../../lib/config.ts'
+import { DEFAULTS } from '../../../lib/base/config.ts'
 import { scaledSeconds } from '../unit.ts'
 import { ok, sh, until } from './run.ts'
 

@@ -1,0 +1,177 @@
+import { closeSync, constants, fstatSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { clean } from '../base/text.ts'
+import type { Look } from '../base/types.ts'
+import { type RunResult, run } from './exec.ts'
+import { inNetns } from './netns.ts'
+
+export interface FetchRequest {
+  /** Absolute http(s) URL. */
+  readonly url: string
+  /** One deadline over name lookup, connect, headers and body. */
+  readonly deadlineMs: number
+  readonly wantBody: boolean
+  /** A longer body counts as an error. Default 1 MiB. */
+  readonly maxBytes?: number
+}
+
+export interface FetchResult {
+  readonly url: string
+  /** curl's exit code for this URL: 0 answered, 6 no such host, 7 refused, 28 out of time, 52 no answer... */
+  readonly exitCode: number
+  /** 0 when no status line was received. */
+  readonly httpCode: number
+  /** Empty unless wanted. What had arrived when the deadline passed is kept, so look at `exitCode` first. */
+  readonly body: string
+  readonly timeMs: number
+  /** curl's words, cleaned; empty when it answered. */
+  readonly error: string
+}
+
+export interface FetchOptions {
+  /** Added to the longest deadline before the whole process is ended. Default 1000. */
+  readonly slackMs?: number
+}
+
+const DEFAULT_MAX_BYTES = 1024 * 1024
+/** A report is a line per URL of at most a few hundred characters. */
+const MAX_REPORT = 256 * 1024
+/**
+ * An endless body is bounded by its speed: bytes a second times the deadline is all that can arrive.
+ * (`--max-filesize` of curl 7.88 trusts Content-Length, and RLIMIT_FSIZE would end the other fetches too.)
+ */
+const BYTES_PER_SECOND = 4 * 1024 * 1024
+/** curl's CURLE_URL_MALFORMAT and CURLE_FILESIZE_EXCEEDED. */
+const MALFORMED = 3
+const TOO_LARGE = 63
+/** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
+const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
+
+/**
+ * Asks several URLs side by side with one curl process, inside a namespace when one is given. Ends at
+ * about the longest deadline. Not seen means that curl could not be run there (missing, no such
+ * namespace, not permitted); a URL that failed is seen, with its error.
+ */
+export async function fetchInNetns(
+  netns: string | undefined,
+  requests: readonly FetchRequest[],
+  opts: FetchOptions = {},
+): Promise<Look<FetchResult[]>> {
+  // One malformed URL makes curl refuse the whole command line, so such a one never gets there.
+  const asked = requests.flatMap((request, index) => (isHttpUrl(request.url) ? [{ request, index }] : []))
+  const results: FetchResult[] = requests.map(({ url }) => failed(url, MALFORMED, 'not an http(s) URL'))
+  if (asked.length === 0) return { seen: true, value: results }
+  const files = new Map<number, number>()
+  let report: number | undefined
+  try {
+    report = openScratch()
+    for (const { request, index } of asked) if (request.wantBody) files.set(index, openScratch())
+    const fds = [...files.values()]
+    const curl = curlArgv(asked.map(({ request, index }) => ({ request, index, fd: fdOf(files, index) })))
+    const longest = Math.max(...asked.map(({ request }) => request.deadlineMs))
+    const ran = await run(netns === undefined ? curl : inNetns(netns, curl), {
+      deadlineMs: longest + (opts.slackMs ?? 1000),
+      fds,
+      outputFd: report,
+    })
+    const printed = readFrom(report, MAX_REPORT)
+    if (ran.missing)
+      return { seen: false, why: `the program ${netns === undefined ? 'curl' : 'ip'} is missing` }
+    const lines = parseReport(printed)
+    for (const { request, index } of asked) {
+      const line = lines.get(index)
+      if (line === undefined) return { seen: false, why: notReported(netns, ran, printed) }
+      const body = readBody(files.get(index), request, line)
+      results[index] = { url: request.url, body: '', ...line, ...body }
+    }
+    return { seen: true, value: results }
+  } catch (err) {
+    return { seen: false, why: `cannot run curl: ${clean(String((err as Error).message))}` }
+  } finally {
+    for (const fd of [...files.values(), report]) if (fd !== undefined) closeSync(fd)
+  }
+}
+
+/** Why a URL has no line: its own deadline makes curl report, so without one we could not look. */
+function notReported(netns: string | undefined, ran: RunResult, printed: string): string {
+  const where = netns === undefined ? '' : ` in ${netns}`
+  if (ran.timedOut)
+    return `curl${where} did not report in ${Math.round(ran.durationMs)} ms (is the host too busy?)`
+  const said = clean(printed.trim())
+  return `cannot run curl${where}: ${said === '' ? `exit code ${ran.code ?? ran.signal}` : said}`
+}
+
+/** The number under which a child sees the scratch file of a request: extra descriptors start at 3. */
+function fdOf(files: ReadonlyMap<number, number>, index: number): number | undefined {
+  const place = [...files.keys()].indexOf(index)
+  return place < 0 ? undefined : place + 3
+}
+
+function curlArgv(
+  asked: readonly { request: FetchRequest; index: number; fd: number | undefined }[],
+): string[] {
+  // -q must come first: nobody's .curlrc changes what a probe means.
+  const argv = ['curl', '-q', '--parallel', '--parallel-immediate', '--parallel-max', '100']
+  asked.forEach(({ request, index, fd }, i) => {
+    if (i > 0) argv.push('--next')
+    argv.push('--silent', '--no-progress-meter', '--globoff', '--noproxy', '*', '--proto', '=http,https')
+    argv.push('--max-time', (request.deadlineMs / 1000).toFixed(3), '--limit-rate', String(BYTES_PER_SECOND))
+    argv.push('--output', fd === undefined ? '/dev/null' : `/dev/fd/${fd}`)
+    argv.push('--write-out', `${index} %{exitcode} %{http_code} %{time_total} %{errormsg}\\n`)
+    argv.push('--url', request.url)
+  })
+  return argv
+}
+
+type ReportLine = Pick<FetchResult, 'exitCode' | 'httpCode' | 'timeMs' | 'error'>
+
+function parseReport(stdout: string): Map<number, ReportLine> {
+  const lines = new Map<number, ReportLine>()
+  for (const line of stdout.split('\n')) {
+    const m = /^(\d+) (\d+) (\d+) (\d+\.?\d*) (.*)$/.exec(line)
+    if (m === null) continue
+    const exitCode = Number(m[2])
+    const error = exitCode === 0 ? '' : clean(m[5] ?? '') || `curl exit code ${exitCode}`
+    const timeMs = Math.round(Number(m[4]) * 1000)
+    lines.set(Number(m[1]), { exitCode, httpCode: Number(m[3]), timeMs, error })
+  }
+  return lines
+}
+
+function readBody(fd: number | undefined, request: FetchRequest, line: ReportLine): Partial<FetchResult> {
+  if (fd === undefined) return {}
+  const max = request.maxBytes ?? DEFAULT_MAX_BYTES
+  const size = fstatSync(fd).size
+  const body = readFrom(fd, max)
+  if (size <= max || line.exitCode !== 0) return { body }
+  return { body, exitCode: TOO_LARGE, error: `body larger than ${max} bytes` }
+}
+
+/** The first bytes of a scratch file, from its start. */
+function readFrom(fd: number, max: number): string {
+  const bytes = Buffer.alloc(Math.min(fstatSync(fd).size, max))
+  return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)).toString('utf8')
+}
+
+function failed(url: string, exitCode: number, error: string): FetchResult {
+  return { url, exitCode, httpCode: 0, body: '', timeMs: 0, error }
+}
+
+function isHttpUrl(url: string): boolean {
+  return /^https?:\/\/[^\s/]/i.test(url) && URL.canParse(url)
+}
+
+/** A file without a name, in memory where there is /dev/shm; gone when closed, even if we are killed. */
+function openScratch(): number {
+  try {
+    return openSync('/dev/shm', O_TMPFILE | constants.O_RDWR, 0o600)
+  } catch {
+    const dir = mkdtempSync(join(tmpdir(), 'netvm-'))
+    try {
+      return openSync(join(dir, 'body'), 'wx+', 0o600)
+    } finally {
+      rmSync(dir, { recursive: true })
+    }
+  }
+}

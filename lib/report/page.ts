@@ -1,0 +1,192 @@
+import { parseNow, wallIso } from '../base/clock.ts'
+import type { Config } from '../base/config.ts'
+import { elapsedMs, notAhead } from '../base/damping.ts'
+import { type Paths, pagePath } from '../base/paths.ts'
+import { seconds } from '../base/text.ts'
+import type { Now } from '../base/types.ts'
+import { besideLock } from '../store/lock.ts'
+import { readState, writeState } from '../store/state.ts'
+import type { Line } from './line.ts'
+import type { Log } from './log.ts'
+
+export type PageKind =
+  | 'netns-fault'
+  | 'tunnel-fault'
+  | 'uplink-fault'
+  | 'browser-fault'
+  | 'relay-fault'
+  | 'api-fault'
+  | 'config-fault'
+
+/** One fault period: from its page to its recovery. */
+export interface PageMemory {
+  /** Absent: no fault is open. */
+  readonly open?: {
+    readonly since: Now
+    /** Absent after a corrupt file: nobody knows whether people were told. */
+    readonly lastPaged?: Now
+    readonly reason: string
+    /** Since when it has been well, while the fault period is not over yet. */
+    readonly wellSince?: Now
+  }
+}
+
+export interface PageEvent {
+  readonly failing: boolean
+  readonly reason: string
+  /** A different reason is a different fault (a configuration error), not another face of the same one. */
+  readonly byReason?: boolean
+}
+
+export type Say = 'page' | 'repeat' | 'recovery'
+
+/**
+ * Part of the repeat interval for which a fault must have been gone before its recovery is told: 10 min at
+ * the default of 4 h, which is five runs of the watchdogs and two of the fleet-wide supervisors. A node that
+ * comes and goes faster is one fault with one page and one recovery. The page itself is never delayed.
+ */
+export const RECOVERY_PART = 24
+
+/**
+ * What to tell people, and what to remember of it. Told are: a new fault, at once; a fault that lasts, every
+ * `repeatMs`; its end, once it has held (see RECOVERY_PART). Give it every run's finding, the good ones too.
+ */
+export function decidePage(
+  memory: PageMemory,
+  event: PageEvent,
+  at: Now,
+  repeatMs: number,
+): { say: Say | undefined; memory: PageMemory } {
+  const open = memory.open && standing(memory.open, at)
+  const holdMs = repeatMs / RECOVERY_PART
+  const settled = open?.wellSince !== undefined && elapsedMs(open.wellSince, at) >= holdMs
+  if (!event.failing) {
+    if (open === undefined) return { say: undefined, memory }
+    if (settled) return { say: 'recovery', memory: {} }
+    return { say: undefined, memory: { open: { ...open, wellSince: open.wellSince ?? at } } }
+  }
+  const { reason } = event
+  const other = event.byReason === true && open?.reason !== reason
+  // Well for long enough, but nobody ran to say so: that period is over, this is a new one.
+  if (open === undefined || settled || other) {
+    return { say: 'page', memory: { open: { since: at, lastPaged: at, reason } } }
+  }
+  const { since, lastPaged } = open
+  if (lastPaged === undefined) return { say: 'page', memory: { open: { since, lastPaged: at, reason } } }
+  if (elapsedMs(lastPaged, at) >= repeatMs)
+    return { say: 'repeat', memory: { open: { since, lastPaged: at, reason } } }
+  return { say: undefined, memory: { open: { since, lastPaged, reason } } }
+}
+
+/** What is ahead of the clock counts from now on: a page that nobody repeats until the clock is there is a lost one. */
+function standing(open: NonNullable<PageMemory['open']>, at: Now): NonNullable<PageMemory['open']> {
+  const { lastPaged, wellSince } = open
+  return {
+    ...open,
+    ...(lastPaged && { lastPaged: notAhead(lastPaged, at) }),
+    ...(wellSince && { wellSince: notAhead(wellSince, at) }),
+  }
+}
+
+export interface PageContext {
+  readonly p: Paths
+  readonly config: Pick<Config, 'pageRepeatMs'>
+  readonly now: Now
+  readonly log: Log
+}
+
+/** What a page says: a line without its level. */
+export type Paged = Omit<Line, 'level'>
+
+/**
+ * Reports a fault that needs a person: `PAGE [<node>] <kind>: <text> {<code>}; next: …`, journal priority 2. Call it
+ * on every run that finds the fault; it speaks once per fault, then every `pageRepeatMs`. Never throws.
+ * @param node a node's name, or `fleet`
+ * @returns what was said, if anything
+ */
+export function page(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
+  const event = { failing: true, reason: said.text, byReason: kind === 'config-fault' }
+  return handle(ctx, kind, node, event, said)
+}
+
+/**
+ * Reports that a fault is over. Call it on every run that finds the layer well, not only on the first: the
+ * recovery is told once it has held. Without an open fault it costs one failed open(2). Never throws.
+ */
+export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
+  return handle(ctx, kind, node, { failing: false, reason: said.text }, said)
+}
+
+/** The uplink is one for the fleet, whoever noticed it. */
+export function pageKey(kind: PageKind, node: string): string {
+  return kind === 'uplink-fault' ? 'uplink' : `${node}.${kind}`
+}
+
+function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent, said: Paged) {
+  const path = pagePath(ctx.p, pageKey(kind, node))
+  const decide = () => {
+    const memory = load(path)
+    return { before: memory, ...decidePage(memory, event, ctx.now, ctx.config.pageRepeatMs) }
+  }
+  const first = decide()
+  if (first.say === undefined && JSON.stringify(first.before) === JSON.stringify(first.memory))
+    return undefined
+  // Several watchdogs see a fleet-wide fault in the same second: one of them tells.
+  return besideLock(ctx.p, `page-${pageKey(kind, node)}`, LOCK_WAIT_MS, () => {
+    const { before, say, memory } = decide()
+    try {
+      writeState(path, memory)
+    } catch {
+      // Told again at every run then. Better than not at all.
+    }
+    if (say !== undefined)
+      ctx.log.write(
+        node,
+        { ...said, level: 'PAGE', text: sentence(say, kind, event.reason, before, ctx.now) },
+        { kind, page: say },
+      )
+    return say
+  })
+}
+
+/** The work under the lock is one small file. */
+const LOCK_WAIT_MS = 2000
+
+function sentence(say: Say, kind: PageKind, reason: string, before: PageMemory, at: Now): string {
+  const since = before.open?.since
+  // After a corrupt record the start is not known.
+  const lasted = since === undefined || since.wallMs === 0 ? 'unknown' : seconds(elapsedMs(since, at))
+  if (say === 'repeat' && since !== undefined)
+    return `${kind}: ${reason} (since ${wallIso(since.wallMs)}, ${lasted})`
+  if (say === 'recovery') return `${kind} recovered: ${reason} (lasted ${lasted})`
+  return `${kind}: ${reason}`
+}
+
+function load(path: string): PageMemory {
+  try {
+    // Cautious after a corrupt file: a fault may be open, and nobody knows who was told.
+    const unknown = (): PageMemory => ({
+      open: { since: NEVER, reason: 'unknown: the page record was corrupt' },
+    })
+    return readState(path, parseMemory, unknown, () => ({})).value
+  } catch {
+    return {}
+  }
+}
+
+const NEVER: Now = { wallMs: 0, bootMs: 0, bootId: '' }
+
+function parseMemory(v: unknown): PageMemory {
+  const open = (v as { open?: Record<string, unknown> }).open
+  if (open === undefined) return {}
+  const { since, lastPaged, reason, wellSince } = open
+  if (typeof reason !== 'string') throw new Error('not a page record')
+  return {
+    open: {
+      since: parseNow(since, 'since'),
+      reason,
+      ...(lastPaged !== undefined && { lastPaged: parseNow(lastPaged, 'lastPaged') }),
+      ...(wellSince !== undefined && { wellSince: parseNow(wellSince, 'wellSince') }),
+    },
+  }
+}

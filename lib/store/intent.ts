@@ -1,0 +1,96 @@
+import { now, parseNow } from '../base/clock.ts'
+import { elapsedMs } from '../base/damping.ts'
+import { intentPath, type Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
+import type { Now } from '../base/types.ts'
+import { readState } from './state.ts'
+
+/** What a person wants of a node for a while. A pause always has an end. */
+export interface Intent {
+  readonly node: string
+  readonly kind: 'pause'
+  readonly reason: string
+  readonly by: string
+  readonly since: Now
+  /** Its end in the boot time of `since`, and by the wall clock: together they tell its length. */
+  readonly untilBootMs?: number
+  readonly untilWallMs: number
+  /** When somebody ended it. The record stays: the runs within it have proved nothing. */
+  readonly ended?: Now
+}
+
+export interface IntentRead {
+  readonly intent?: Intent
+  readonly corrupt?: { readonly keptAs: string; readonly why: string }
+}
+
+/**
+ * Length of the pause that stands in for a record that cannot be read: somebody may have the browser in
+ * their hands, but nobody may leave a node unwatched for ever by a torn file.
+ */
+const CORRUPT_PAUSE_MS = 3_600_000
+
+/** The intent on record, expired or not (`isPaused` tells). Report `corrupt` when it is there. */
+export function readIntent(p: Paths, node: string): IntentRead {
+  const cautious = (): Intent | undefined => {
+    const at = now(p)
+    return {
+      node,
+      kind: 'pause',
+      reason: 'the pause record was corrupt',
+      by: 'netvm',
+      since: at,
+      untilBootMs: at.bootMs + CORRUPT_PAUSE_MS,
+      untilWallMs: at.wallMs + CORRUPT_PAUSE_MS,
+    }
+  }
+  const { value, corrupt } = readState(
+    intentPath(p, node),
+    (v) => parseIntent(v, node),
+    cautious,
+    () => undefined,
+  )
+  return { ...(value && { intent: value }), ...(corrupt && { corrupt }) }
+}
+
+/** @throws when it is no pause of the node */
+export function parseIntent(v: unknown, node: string): Intent {
+  const i = v as Record<string, unknown>
+  if (i.node !== node || i.kind !== 'pause') throw new Error(`no pause of ${node}`)
+  if (typeof i.reason !== 'string' || typeof i.by !== 'string') throw new Error('reason or by is missing')
+  if (!isTime(i.untilWallMs)) throw new Error('untilWallMs is no time')
+  if (i.untilBootMs !== undefined && !isTime(i.untilBootMs)) throw new Error('untilBootMs is no time')
+  return {
+    node,
+    kind: 'pause',
+    reason: clean(i.reason),
+    by: clean(i.by, 80),
+    since: parseNow(i.since, 'since'),
+    ...(i.untilBootMs !== undefined && { untilBootMs: i.untilBootMs }),
+    untilWallMs: i.untilWallMs,
+    ...(i.ended !== undefined && { ended: parseNow(i.ended, 'ended') }),
+  }
+}
+
+function isTime(v: unknown): v is number {
+  return typeof v === 'number' && Number.isFinite(v)
+}
+
+/**
+ * Milliseconds until a pause ends; 0 or less when it is over, since then. One that was made under a wrong clock ends at
+ * the latest its own length after the next boot.
+ */
+export function pauseLeftMs(intent: Intent, at: Now): number {
+  const { since, untilBootMs, untilWallMs, ended } = intent
+  if (ended !== undefined) return -elapsedMs(ended, at)
+  // The shorter one: what an older release ended in another boot has only its wall clock's end moved.
+  const lengthMs = Math.min(
+    untilWallMs - since.wallMs,
+    (untilBootMs ?? Number.POSITIVE_INFINITY) - since.bootMs,
+  )
+  return lengthMs - elapsedMs(since, at)
+}
+
+export function isPaused(intent: Intent | undefined, at: Now): boolean {
+  return intent !== undefined && pauseLeftMs(intent, at) > 0
+}

@@ -1,0 +1,123 @@
+import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
+import { type Paths, receiptPath } from '../base/paths.ts'
+import type { Look, Receipt, Supervisor } from '../base/types.ts'
+import { writeAtomic } from './state.ts'
+
+/** A receipt is a few hundred bytes, a history five of them; anything of this size is neither. */
+export const MAX_BYTES = 256 * 1024
+
+/**
+ * Replaces the receipt of this supervisor and node. No fsync: /run is a tmpfs.
+ * @throws the file system's error
+ */
+export function writeReceipt(p: Paths, r: Receipt): void {
+  writeAtomic(receiptPath(p, r.supervisor, r.node), `${JSON.stringify(r)}\n`, 0o644, { sync: false })
+}
+
+/**
+ * The last receipt; `undefined` in `value` when there is none. On a real host a file that is not
+ * root's, or that others may write, is not believed.
+ */
+export function readReceipt(p: Paths, supervisor: Supervisor, node: string): Look<Receipt | undefined> {
+  const path = receiptPath(p, supervisor, node)
+  const read = readTrusted(p, path)
+  if (!read.seen || read.value === undefined) return read as Look<undefined>
+  const { value } = read
+  if (!isReceipt(value, supervisor, node))
+    return { seen: false, why: `${path} is no receipt of ${supervisor} ${node}` }
+  return { seen: true, value }
+}
+
+/**
+ * Does this run say what the one before did not: another verdict, or something done? A run without one before
+ * it does. What differs in every run (times, pids, numbers in a reason) is no news.
+ */
+export function isNews(r: Receipt, before: Receipt | undefined): boolean {
+  const [now, was] = [r.verdict, before?.verdict]
+  return r.actions.length > 0 || was?.state !== now.state || was.layer !== now.layer || was.code !== now.code
+}
+
+/** JSON of a file below the receipts' directory, by the same rule of trust; `undefined` when there is none. */
+export function readTrusted(p: Paths, path: string): Look<unknown> {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (err) {
+    const code = (err as NodeJS.ErrnoException).code
+    return code === 'ENOENT'
+      ? { seen: true, value: undefined }
+      : { seen: false, why: `cannot read ${path}: ${code}` }
+  }
+  try {
+    const st = fstatSync(fd)
+    if (!st.isFile() || st.size > MAX_BYTES) return { seen: false, why: `${path} is no receipt` }
+    if (p.root === '' && (st.uid !== 0 || (st.mode & 0o022) !== 0)) {
+      return { seen: false, why: `${path} is not trusted: not root's, or others may write it` }
+    }
+    return { seen: true, value: JSON.parse(readFileSync(fd, 'utf8')) }
+  } catch (err) {
+    return {
+      seen: false,
+      why: `${path}: ${err instanceof SyntaxError ? 'not JSON' : (err as Error).message}`,
+    }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Whether a parsed value has the fields of a receipt. Its texts are to be cleaned before they are printed. */
+export function isReceipt(v: unknown, supervisor: Supervisor, node: string): v is Receipt {
+  if (!isObject(v) || v.version !== 1 || v.supervisor !== supervisor || v.node !== node) return false
+  const { verdict, at, hostNs } = v
+  return (
+    isObject(verdict) &&
+    ['healthy', 'unhealthy', 'unknown'].includes(verdict.state as string) &&
+    typeof verdict.code === 'string' &&
+    typeof verdict.reason === 'string' &&
+    Array.isArray(verdict.evidence) &&
+    Array.isArray(v.layers) &&
+    v.layers.every((m) => isObject(m) && typeof m.layer === 'string' && typeof m.state === 'string') &&
+    Array.isArray(v.actions) &&
+    v.actions.every(isAction) &&
+    isObject(at) &&
+    typeof at.wallMs === 'number' &&
+    typeof at.bootMs === 'number' &&
+    typeof at.bootId === 'string' &&
+    isObject(hostNs) &&
+    typeof hostNs.net === 'number' &&
+    typeof hostNs.pid === 'number' &&
+    typeof v.durationMs === 'number' &&
+    typeof v.nextDueBootMs === 'number' &&
+    isObject(v.extra)
+  )
+}
+
+function isAction(v: unknown): boolean {
+  return (
+    isObject(v) &&
+    typeof v.kind === 'string' &&
+    typeof v.helped === 'boolean' &&
+    typeof v.durationMs === 'number' &&
+    typeof v.startedWallMs === 'number'
+  )
+}
+
+function isObject(v: unknown): v is Record<string, unknown> {
+  return typeof v === 'object' && v !== null && !Array.isArray(v)
+}
+
+/**
+ * Inodes of the namespaces this process runs in; the supervisors run in the host's. 0 when one cannot be
+ * read, which no reader's own inode equals.
+ */
+export function hostNamespaces(p: Paths): { net: number; pid: number } {
+  return { net: inode(`${p.proc}/self/ns/net`), pid: inode(`${p.proc}/self/ns/pid`) }
+}
+
+function inode(path: string): number {
+  try {
+    return statSync(path).ino
+  } catch {
+    return 0
+  }
+}
