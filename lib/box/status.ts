@@ -1,12 +1,12 @@
 import { hostname, loadavg } from 'node:os'
 import { errorLine } from '../base/errors.ts'
-import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import type { ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import { isTty, type Style, style } from '../cli/cli.ts'
 import { type Collected, collect } from '../evidence/collect.ts'
 import { phrase } from '../evidence/decide.ts'
-import { unknownText } from '../evidence/report.ts'
+import { exitOf, unknownText } from '../evidence/report.ts'
 import { select } from '../evidence/select.ts'
 import type { RowError } from '../registry/read.ts'
 import { type HostLine, hostText, nodeTexts } from './screen.ts'
@@ -32,13 +32,6 @@ export function hostLine(c: Collected): HostLine {
   const of = timers.size
   const armed = [...timers.values()].filter(Boolean).length
   return { name: hostname(), uplink, load: loadavg()[0] ?? 0, timers: of === 0 ? undefined : { armed, of } }
-}
-
-/** 0 all active, 1 something down, 2 something unknown; a pause is what is beneath it. Pure. */
-export function exitOf(c: Pick<Collected, 'judged'>, refused: number): ExitCode {
-  const words = c.judged.map((j) => j.verdict.beneath)
-  if (words.some((w) => w === 'DEGRADED' || w === 'STOPPED' || w === 'HELD DOWN')) return EXIT.UNHEALTHY
-  return refused > 0 || words.includes('UNKNOWN') ? EXIT.UNKNOWN : EXIT.OK
 }
 
 function toJson(c: Collected, refused: readonly RowError[]): unknown {

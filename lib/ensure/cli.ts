@@ -4,7 +4,7 @@ import type { ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import { isTty, requireRoot } from '../cli/cli.ts'
-import { program } from '../node/cli.ts'
+import { program } from '../cli/program.ts'
 import { assertNodeName } from '../registry/names.ts'
 import { ensure } from './ensure.ts'
 

@@ -33,9 +33,8 @@ export async function evidenceCommand(p: Paths, argv: readonly string[]): Promis
     throw new UsageError(err.message.replace(/^error: /, ''), 'host-evidence --help')
   }
   const { select } = await import('./select.ts')
-  const { exitOf } = await import('../box/status.ts')
   const { collect } = await import('./collect.ts')
-  const { evidenceJson, evidenceText } = await import('./report.ts')
+  const { evidenceJson, evidenceText, exitOf } = await import('./report.ts')
   const { config, nodes, refused } = select(p, command.args)
   const { judged } = await collect(p, config, nodes, { journal: true })
   const json = command.opts<{ json?: boolean }>().json === true

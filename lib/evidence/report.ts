@@ -1,6 +1,7 @@
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { clean, seconds } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
-import type { Judged } from './collect.ts'
+import type { Collected, Judged } from './collect.ts'
 import { phrase } from './decide.ts'
 import { SUPERVISORS } from './owners.ts'
 import { hear } from './statements.ts'
@@ -86,4 +87,11 @@ export function evidenceText(judged: readonly Judged[]): string {
     for (const u of j.verdict.unknowns) out.push(`  not known: ${clean(unknownText(u))}`)
   }
   return out.join('\n')
+}
+
+/** 0 all active, 1 something down, 2 something unknown; a pause is what is beneath it. Pure. */
+export function exitOf(c: Pick<Collected, 'judged'>, refused: number): ExitCode {
+  const words = c.judged.map((j) => j.verdict.beneath)
+  if (words.some((w) => w === 'DEGRADED' || w === 'STOPPED' || w === 'HELD DOWN')) return EXIT.UNHEALTHY
+  return refused > 0 || words.includes('UNKNOWN') ? EXIT.UNKNOWN : EXIT.OK
 }

@@ -3,8 +3,8 @@ import type { ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { misused, outliveReader, requireRoot } from '../cli/cli.ts'
-import { examples } from '../cli/examples.ts'
+import { requireRoot } from '../cli/cli.ts'
+import { program } from '../cli/program.ts'
 import { checkRowOptions, parsePort } from '../ensure/row.ts'
 import { assertNodeName, deriveNames } from '../registry/names.ts'
 import { readRegistry } from '../registry/read.ts'
@@ -12,21 +12,6 @@ import { readRegistry } from '../registry/read.ts'
 /** One line of progress; parts are words like `netns`, `browser`, `relay`. */
 function say(part: string, text: string): void {
   console.log(`${part}: ${clean(text, 400)}`)
-}
-
-/** A commander program whose mistakes come out as our own errors, with exit code 64. */
-export async function program(name: Parameters<typeof examples>[0], description: string) {
-  outliveReader()
-  const { Command } = await import('commander')
-  const command = new Command(name)
-    .description(description)
-    .addHelpText('after', examples(name))
-    .showHelpAfterError(false)
-  command.configureOutput({ writeErr: () => {} }).exitOverride((error) => {
-    if (error.exitCode === 0) process.exit(0)
-    throw misused(error, `${name} --help`)
-  })
-  return command
 }
 
 export async function upCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {

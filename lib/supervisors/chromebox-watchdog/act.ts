@@ -11,8 +11,6 @@ import { page, pageRecovered } from '../../report/page.ts'
 import { withLock } from '../../store/lock.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import { decide, isQuickDeath } from './decide.ts'
-import { beginAttempt, endAttempt } from './memory.ts'
-import { observe, withUnit } from './observe.ts'
 import {
   finish,
   leave,
@@ -23,7 +21,9 @@ import {
   say,
   tellPages,
   whyCommand,
-} from './run.ts'
+} from './finish.ts'
+import { beginAttempt, endAttempt } from './memory.ts'
+import { observe, withUnit } from './observe.ts'
 import { saveMemory } from './store.ts'
 import type { Decision, Memory, Observation } from './types.ts'
 

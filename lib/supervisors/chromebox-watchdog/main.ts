@@ -9,15 +9,8 @@ import { activeLocalNodes, findNode, isLocal, readRegistry } from '../../registr
 import { makeLog } from '../../report/log.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import type { Invocation } from './args.ts'
-import {
-  MANUAL_LOCK_MS,
-  type Outcome,
-  preview,
-  RUN_MS,
-  type RunContext,
-  supervise,
-  TIMER_LOCK_MS,
-} from './run.ts'
+import type { Outcome, RunContext } from './finish.ts'
+import { MANUAL_LOCK_MS, preview, RUN_MS, supervise, TIMER_LOCK_MS } from './run.ts'
 
 const NAME = /^[a-z0-9][a-z0-9-]{0,31}$/
 

@@ -3,8 +3,8 @@ import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
 import type { Node } from '../../base/types.ts'
 import { line } from '../../report/line.ts'
 import { withLock } from '../../store/lock.ts'
+import { type RunContext, say } from './finish.ts'
 import { releaseMemory } from './memory.ts'
-import { type RunContext, say } from './run.ts'
 import { loadMemory, saveMemory } from './store.ts'
 
 /**

@@ -3,7 +3,7 @@ import type { Node } from '../../base/types.ts'
 import { style } from '../../cli/cli.ts'
 import { MARKS, paintState } from '../../cli/marks.ts'
 import { timerText } from '../../host/systemctl.ts'
-import type { Outcome, RunContext } from './run.ts'
+import type { Outcome, RunContext } from './finish.ts'
 import { loadMemory } from './store.ts'
 import type { Attempt } from './types.ts'
 

@@ -6,8 +6,8 @@ import { pageUplink } from '../../egress/uplink-page.ts'
 import type { Code } from '../../report/codes.ts'
 import { withLock } from '../../store/lock.ts'
 import { egressFinding } from './egress-port.ts'
+import { type RunContext, say, whyCommand } from './finish.ts'
 import { observe } from './observe.ts'
-import { type RunContext, say, whyCommand } from './run.ts'
 import type { Observation } from './types.ts'
 
 /** A lock that came at once makes the look before it recent enough to act on. */

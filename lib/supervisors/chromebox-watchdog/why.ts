@@ -6,8 +6,8 @@ import { browserUnit } from '../../browser/verify.ts'
 import { unitOutput } from '../../host/unit-output.ts'
 import { readHistory } from '../../store/receipt-history.ts'
 import { readReceipt } from '../../store/receipts.ts'
+import type { Outcome, RunContext } from './finish.ts'
 import { path } from './render.ts'
-import type { Outcome, RunContext } from './run.ts'
 
 const LINES = 15
 
