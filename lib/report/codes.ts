@@ -1,9 +1,9 @@
 import type { Layer } from '../base/types.ts'
 
 /**
- * What a code says of its node. `fault`: the layer fails. `unknown`: nobody could look, which is no fault. `guard`: why
- * nothing is done about a fault now. `repair`: how an action ended. `recovery`: a fault is over. `notice`: nothing of
- * the node's health.
+ * What a code says about its node. `fault`: the layer fails. `unknown`: the layer could not be checked, which is not a
+ * fault. `guard`: why nothing is done about a fault now. `repair`: how an action ended. `recovery`: a fault is over.
+ * `notice`: says nothing about the node's health.
  */
 export type Kind = 'fault' | 'unknown' | 'guard' | 'repair' | 'recovery' | 'notice'
 
@@ -12,11 +12,11 @@ export type Repaired = 'relaunch' | 'tunnel restart' | 'relay restart' | 'browse
 
 interface Entry<K extends Kind = Kind, T extends string = string> {
   readonly kind: K
-  /** Absent where the code alone does not tell: then the record beside it does (verdict, mark, cause). */
+  /** Absent where the code alone does not determine it: then the record beside it does (verdict, mark, cause). */
   readonly layer?: Layer
-  /** `{name}` stands for a value. Contract texts of monitors and people: change none without a word in the changelog. */
+  /** `{name}` is a placeholder. Monitors and people search for these texts: record every change in the changelog. */
   readonly text: T
-  /** Heading of RUNBOOK.md that explains it, as it stands there. */
+  /** Heading of RUNBOOK.md that explains it, character for character. */
   readonly heading: string
   /** Repairs only. */
   readonly action?: Repaired
@@ -52,32 +52,29 @@ const NETNS = '`netns warp-<node> missing`'
 const VETH = '`FAIL_LOUD veth <if> has no <gw>/30`'
 const PEER = '`veth <if> in warp-<node> has no <peer>/30`'
 const EGRESS = '`egress down: …`'
-const TUNNEL = '`tunnel restart OK after <s>s`, `tunnel restart FAILED`'
-const CDP = '`CDP unreachable on :<port>`'
+const TUNNEL = '`tunnel restart OK`, `tunnel restart FAILED`'
+const CDP = '`CDP unreachable on :<port>`, `port squatted: …`'
 const PAGE = '`chat page "<title>" missing from target list`'
 const RELAUNCH = '`relaunch OK after <s>s`, `relaunch FAILED — needs operator attention: <reason>`'
 const HELD = '`HELD DOWN`'
-const SILENT =
-  '`relay on <peer>:<port> does not answer for a browser that does`, `relay does not answer, and …`'
+const SILENT = '`relay on <peer>:<port> does not answer, …`'
 const SOCKET =
-  '`cdp-relay@<node>.socket is inactive` or `failed at its limit`, `listens in a namespace that is gone: nothing listens on <peer>:<port>`'
-const UNIT = '`cdp-relay@<node>.socket listens on … instead of <peer>:<port>`, `is masked by hand`'
-const FOREIGN = '`not our relay on <peer>:<port>`, `relay on <other address> instead of <peer>:<port>`'
+  '`cdp-relay@<node>.socket is inactive`, `failed: systemd limit reached`, `listens in a deleted namespace`'
+const UNIT = '`cdp-relay@<node>.socket listens on … instead of …`, `is masked by hand`'
+const FOREIGN = '`foreign listener on <peer>:<port> …`, `relay on … instead of <peer>:<port>`'
 const RELAY = '`relay restart OK`, `relay restart FAILED — needs operator attention`'
 const API = '`api timeout`, `api http <code>`, `api unreachable: …`, `renderer not responding`'
 const FUTILE = '`CRITICAL - still down after restart`'
-const CIRCUIT = 'Circuit `open`'
+const CIRCUIT = '`circuit open`'
 const UNKNOWN = '`UNKNOWN`'
 const OVER = '`egress works again`, `browser healthy again`, `recovered: …`'
-const CORRUPT =
-  '`the pause record was corrupt`, `state file was corrupt`, `unknown: the page record was corrupt`'
-const DISK =
-  '`no space is left on the file system`, `the file system is read-only`, `is no directory, and one is needed there`'
-const PAUSE = '2am: which layer is it?'
+const CORRUPT = '`state file was corrupt`, `the pause record was corrupt`'
+const DISK = 'Disk full, read-only file system, file in place of a directory'
+const PAUSE = '`paused by <who>`, `resumed by <who>`'
 
 /**
- * Every code that a log line, journal entry, page, receipt or mark may carry. Programs decide on these; the texts are
- * for people, and no program reads one back.
+ * Every code that a log line, journal entry, page, receipt or mark may carry. Programs decide on codes; the texts
+ * are for people, and no program parses one.
  */
 export const CODES = {
   'row-refused': fault(
@@ -86,12 +83,12 @@ export const CODES = {
     '`row refused, node not supervised: …`',
   ),
   'config-refused': fault('registry', '{why}', 'Exit 78: the configuration or the registry is refused'),
-  'config-recovered': recovery('registry', 'configuration and registry can be read again', OVER),
-  'supervision-drift': fault('registry', '{what}', 'A timer is missing, disabled, or never elapses'),
+  'config-recovered': recovery('registry', 'configuration and registry are readable again', OVER),
+  'supervision-drift': fault('registry', '{what}', 'Drift: a timer is missing, disabled, or never elapses'),
 
   'netns-missing': fault('netns', 'netns {netns} missing', NETNS),
-  'netns-unseen': unknown('netns', 'cannot see the namespace: {why}', UNKNOWN),
-  'netns-recovered': recovery('netns', 'netns {netns} is back', OVER),
+  'netns-unseen': unknown('netns', 'the network namespace is not visible: {why}', UNKNOWN),
+  'netns-recovered': recovery('netns', 'netns {netns} exists again', OVER),
   'veth-missing': fault('netns', 'veth {veth} has no {gw}/30', VETH),
   'veth-no-address': fault('netns', 'veth {veth} has no {gw}/30', VETH),
   'veth-down': fault('netns', 'veth {veth} is down', VETH),
@@ -124,24 +121,24 @@ export const CODES = {
   ),
   'egress-no-answer': fault('egress', 'egress down: no probe answered', EGRESS),
   'egress-unseen': unknown('egress', 'egress unknown: {why}', UNKNOWN),
-  'egress-below': unknown('egress', '{reason}, and the tunnel below it: {egress}', UNKNOWN),
+  'egress-below': unknown('egress', '{reason}; the tunnel below it: {egress}', UNKNOWN),
   'uplink-down': fault('egress', 'uplink down', '`uplink down`'),
   'tunnel-restart-ok': repair('egress', 'tunnel restart', true, 'tunnel restart OK after {took}', TUNNEL),
   'tunnel-restart-failed': repair('egress', 'tunnel restart', false, 'tunnel restart FAILED', TUNNEL),
   'tunnel-recovered': recovery('egress', 'egress works again', OVER),
-  'uplink-recovered': recovery('egress', 'egress passes again', OVER),
+  'uplink-recovered': recovery('egress', 'the uplink works again', OVER),
 
   'no-process': fault('process', 'no chromium process for profile', '`no chromium process for profile`'),
-  'process-unseen': unknown('process', 'cannot see processes: {why}', UNKNOWN),
-  'browser-not-asked': unknown('process', 'browser not asked', UNKNOWN),
+  'process-unseen': unknown('process', 'processes are not visible: {why}', UNKNOWN),
+  'browser-not-asked': unknown('process', 'the browser was not probed', UNKNOWN),
   'cdp-unreachable': fault('cdp', 'CDP unreachable on :{port}', CDP),
   'port-squatted': fault('cdp', "port squatted: :{port} answers but is not this node's browser", CDP),
-  'browser-stopped': fault('cdp', 'the browser is stopped (pid {pid})', CDP),
-  'cdp-unseen': unknown('cdp', 'cannot ask CDP on :{port}: {why}', UNKNOWN),
+  'browser-stopped': fault('cdp', 'the browser process is stopped (pid {pid})', CDP),
+  'cdp-unseen': unknown('cdp', 'CDP on :{port} could not be probed: {why}', UNKNOWN),
   'page-missing': fault('page', 'chat page "{title}" missing from target list', PAGE),
   'no-pages': fault('page', 'chat page "{title}" missing from target list', PAGE),
   'error-page': fault('page', 'chat page "{title}" missing from target list', PAGE),
-  'page-unseen': unknown('page', 'cannot read the target list: {why}', UNKNOWN),
+  'page-unseen': unknown('page', 'the target list could not be read: {why}', UNKNOWN),
   'page-doubtful': unknown(
     'page',
     "the page may be the browser's error page: {why}",
@@ -161,39 +158,39 @@ export const CODES = {
   released: notice('process', 'released by an operator: {what}', HELD),
 
   fresh: guard(undefined, 'skip kill: launched {seconds}s ago', '`skip kill: launched <n>s ago`'),
-  squatted: guard('cdp', 'not relaunched: a relaunch cannot free the port', CDP),
+  squatted: guard('cdp', 'not relaunched: a relaunch would not free the port', CDP),
   'not-applied': guard('process', 'not relaunched: {what}', '`not relaunched: the row says …`'),
   held: guard('process', 'HELD DOWN after {failures} failed relaunches, one attempt in {wait}', HELD),
   backoff: guard('process', 'backing off after {failed}, next attempt in {wait}', RELAUNCH),
   cautious: guard('process', 'state file was corrupt: no relaunch for {wait}', CORRUPT),
   'crash-loop': guard(
     'process',
-    'crash loop: ended {times} times soon after a relaunch, next attempt in {wait}',
+    'crash loop: ended {times} times shortly after a relaunch, next attempt in {wait}',
     RELAUNCH,
   ),
   paused: guard(undefined, 'paused by {by}: {reason}', PAUSE),
   resumed: notice(undefined, 'resumed by {by}', PAUSE),
 
-  'relay-silent': fault('relay', 'relay on {endpoint} does not answer for a browser that does', SILENT),
+  'relay-silent': fault('relay', 'relay on {endpoint} does not answer, the browser behind it does', SILENT),
   'relay-down': fault('relay', '{socket} is {state}', SOCKET),
-  'relay-start-limit': fault('relay', '{socket} failed at its limit ({limit})', SOCKET),
+  'relay-start-limit': fault('relay', '{socket} failed: systemd limit reached ({limit})', SOCKET),
   'relay-stale-namespace': fault(
     'relay',
-    '{socket} listens in a namespace that is gone: nothing listens on {endpoint} in {netns}',
+    '{socket} listens in a deleted namespace: nothing listens on {endpoint} in {netns}',
     SOCKET,
   ),
   'relay-masked': fault('relay', '{masked} masked by hand', UNIT),
   'relay-not-installed': fault('relay', '{socket} is {load}', UNIT),
   'relay-unit-address': fault('relay', '{socket} listens on {listen} instead of {endpoint}', UNIT),
   'relay-wrong-address': fault('relay', 'relay on {where} instead of {endpoint}', FOREIGN),
-  'foreign-listener': fault('relay', 'not our relay on {where}', FOREIGN),
-  'foreign-kept': fault('relay', 'not our relay on {where}, which is not ours to end', FOREIGN),
+  'foreign-listener': fault('relay', 'foreign listener on {where}', FOREIGN),
+  'foreign-kept': fault('relay', 'foreign listener on {where}, not removed automatically', FOREIGN),
   'foreign-wildcard-listener': fault(
     'relay',
-    'relay cannot have {endpoint}: {where}, which listens on every address and is not removed by itself',
-    '`relay cannot have <peer>:<port>: …`',
+    'relay cannot listen on {endpoint}: every address is taken by {where}, not removed automatically',
+    '`relay cannot listen on <peer>:<port>: …`',
   ),
-  'relay-not-asked': unknown(undefined, 'relay does not answer, and {why}', SILENT),
+  'relay-not-asked': unknown(undefined, 'relay does not answer, cause unknown: {why}', SILENT),
   'browser-down': fault(
     'cdp',
     'browser down behind a working relay',
@@ -201,8 +198,8 @@ export const CODES = {
   ),
   'browser-and-relay-down': fault(
     'cdp',
-    'browser down, and its relay does not take connections on {endpoint} (looked at again when the browser answers)',
-    '`browser down, and its relay does not take connections on <peer>:<port>`',
+    'browser down, and its relay does not accept connections on {endpoint} (checked again when the browser answers)',
+    '`browser down, and its relay does not accept connections on <peer>:<port>`',
   ),
   'listener-removed': notice('relay', '{what}', FOREIGN),
   'listener-kept': notice('relay', '{what}', FOREIGN),
@@ -219,7 +216,7 @@ export const CODES = {
     '{restarts} did not last, next attempt in {wait}',
     '`<n> restarts did not last, next attempt in <s>s`',
   ),
-  'relay-recovered': recovery('relay', 'relay answers', OVER),
+  'relay-recovered': recovery('relay', 'the relay answers again', OVER),
 
   'api-timeout': fault('api', 'api timeout', API),
   'api-http': fault('api', 'api http {status}', API),
@@ -248,18 +245,18 @@ export const CODES = {
   'circuit-closed': recovery('api', 'circuit closed', CIRCUIT),
   'circuit-reset': notice(
     'api',
-    'circuit closed by hand{early}; strikes and futile restarts forgotten',
+    'circuit closed by hand{early}; strikes and futile restarts cleared',
     CIRCUIT,
   ),
   'circuit-review': notice('api', "review the circuit breaker's settings: {what}", CIRCUIT),
-  'api-recovered': recovery('api', 'the API answers', OVER),
+  'api-recovered': recovery('api', 'the API answers again', OVER),
 
   'run-failed': unknown(undefined, '{why}', UNKNOWN),
   locked: unknown(undefined, '{why}', 'Exit 75: another run holds the lock'),
   'out-of-time': guard(undefined, '{why}', '`skip kill: launched <n>s ago`'),
   'state-corrupt': notice(undefined, 'state file was corrupt ({why}), kept as {kept}{more}', CORRUPT),
   'state-not-kept': notice(undefined, '{why}', DISK),
-  'last-run-failed': fault(undefined, 'the last run found a fault and did not say where', UNKNOWN),
+  'last-run-failed': fault(undefined, 'the last run found a fault and recorded no layer', UNKNOWN),
 } as const satisfies Readonly<Record<string, Entry>>
 
 export type Code = keyof typeof CODES
@@ -270,13 +267,13 @@ export type Values<C extends Code> = [Names<(typeof CODES)[C]['text']>] extends 
   ? []
   : [Readonly<Record<Names<(typeof CODES)[C]['text']>, string | number>>]
 
-/** The text of a code with its values put in. Values are untrusted: clean what is not ours before it is printed. */
+/** The text of a code with its values filled in. Values are untrusted: `clean` what comes from outside before printing. */
 export function text<C extends Code>(code: C, ...values: Values<C>): string {
   const given = (values[0] ?? {}) as Record<string, string | number>
   return CODES[code].text.replace(/\{(\w+)\}/g, (_, name: string) => String(given[name] ?? ''))
 }
 
-/** What the table says of a code that was read back; undefined for one of another release. */
+/** The table's entry for a code read from a file or a line; undefined for a code of another release. */
 export function entryOf(code: string | undefined): Entry | undefined {
   return code !== undefined && Object.hasOwn(CODES, code) ? CODES[code as Code] : undefined
 }

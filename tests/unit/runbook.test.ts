@@ -17,13 +17,26 @@ const sections = new Map(
   }),
 )
 
-for (const [code, { heading }] of Object.entries(CODES))
-  test(`the runbook explains ${code} under its heading`, () => {
+/** How the runbook lists a code: with its whole text, placeholders as `<name>`. */
+const entry = (code: string, text: string) => `- \`${code}\`: \`${text.replace(/\{(\w+)\}/g, '<$1>')}\``
+
+for (const [code, { heading, text }] of Object.entries(CODES))
+  test(`the runbook lists ${code} with its whole text under its heading`, () => {
     const section = sections.get(heading)
     assert.ok(section !== undefined, `no heading: ${heading}`)
-    if (section.includes('**Means**'))
-      assert.ok(section.includes(`\`${code}\``), `not named under ${heading}`)
+    assert.ok(section.split('\n').includes(entry(code, text)), `not under ${heading}: ${entry(code, text)}`)
+    assert.match(section, /^- \*\*Means\*\*: /m)
   })
+
+test('the runbook lists no code and no text that the table does not have', () => {
+  const known = Object.entries(CODES).map(([code, { text }]) => entry(code, text))
+  const listed = runbook.split('\n').filter((line) => /^- `[a-z][a-z0-9-]*`: `/.test(line))
+  assert.deepEqual(
+    listed.filter((line) => !known.includes(line)),
+    [],
+  )
+  assert.equal(listed.length, known.length)
+})
 
 test('every executable and every configuration key stands in the README', () => {
   for (const file of readdirSync(join(repo, 'bin')).filter((name) => name.endsWith('.ts')))
@@ -34,7 +47,7 @@ test('every executable and every configuration key stands in the README', () => 
   for (const key of keys) assert.ok(readme.includes(`\`${key}\``), `README.md does not explain ${key}`)
 })
 
-test('links inside the runbook lead somewhere', () => {
+test('links inside the runbook lead to a heading', () => {
   const anchors = [...runbook.matchAll(/^##+ (.*)$/gm)].map(([, title = '']) =>
     title
       .toLowerCase()
