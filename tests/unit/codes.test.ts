@@ -75,6 +75,19 @@ test('a code is a word that the reader of lines takes, and a text has no brace b
   }
 })
 
+test('texts and headings use plain words and ASCII quotes', () => {
+  for (const code of codes) {
+    const { text: words, heading } = CODES[code]
+    assert.doesNotMatch(
+      `${words} ${heading}`,
+      /\b(well|mended|told|by itself|cannot tell)\b|[\u2018-\u201f]/i,
+      code,
+    )
+    // Beside the em dash, which is part of the contract.
+    assert.match(words.replaceAll('\u2014', ''), /^[\x20-\x7e]*$/, code)
+  }
+})
+
 test('an inherited name is no code', () => {
   for (const name of ['toString', 'constructor', '__proto__', '', undefined])
     assert.equal(entryOf(name), undefined)
