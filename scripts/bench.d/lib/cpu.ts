@@ -6,7 +6,7 @@ const PRELOAD = fileURLToPath(new URL('./cpu-report.cjs', import.meta.url))
 const REPORT = '/run/cpu-report'
 
 export interface Cost {
-  /** CPU milliseconds of the process itself, children not counted. */
+  /** CPU milliseconds of the process without its children. */
   readonly ownMs: number
   readonly peakMiB: number
   /** CPU milliseconds of its children. */

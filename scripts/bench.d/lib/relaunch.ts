@@ -16,7 +16,7 @@ import {
 import { judge, median } from './stats.ts'
 import { nodeMs } from './status-wall.ts'
 
-// How long Chromium itself takes from spawn to a titled page, beside how long the product takes around it.
+// How long Chromium takes from spawn to a titled page, compared with the time the product adds.
 const ROUNDS = 9
 const NODE = 'muse'
 const UNIT = `chromebox@${NODE}.service`
@@ -28,7 +28,7 @@ await untilTitled(NODE)
 cadence(`chromebox-watchdog@${NODE}.timer`, 3600)
 stopTimers(NODE)
 
-// As systemd starts it; a run by hand first tells a person about the timer.
+// As systemd starts it; a manual run would first print the timer's state.
 process.env.INVOCATION_ID = '0'.repeat(32)
 process.env.SYSTEMD_EXEC_PID = ''
 
@@ -37,7 +37,7 @@ const titled = async (): Promise<void> => {
 }
 const seconds = (since: number): number => (performance.now() - since) / 1000
 
-/** Ends the browser with SIGKILL while nobody watches. Both starts that are compared find the same profile then: unclean. */
+/** Ends the browser with SIGKILL while nothing watches. Both compared starts then find the same unclean profile. */
 async function dead(): Promise<void> {
   ok(['systemctl', 'mask', '--runtime', `chromebox-watchdog@${NODE}.service`])
   process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGKILL')
@@ -49,7 +49,7 @@ async function dead(): Promise<void> {
   ok(['systemctl', 'unmask', '--runtime', `chromebox-watchdog@${NODE}.service`])
 }
 
-/** The unit started by hand. */
+/** The unit started manually. */
 async function bare(): Promise<number> {
   await dead()
   const begun = performance.now()
@@ -58,7 +58,7 @@ async function bare(): Promise<number> {
   return seconds(begun)
 }
 
-/** A tick that finds the browser dead: from the tick's start to its own word that it is healthy. */
+/** A tick that finds the browser dead: from the tick's start to its report that it is healthy. */
 async function tick(): Promise<number> {
   await dead()
   const begun = performance.now()

@@ -57,7 +57,7 @@ for (const { name, seen } of ways) {
 }
 const ratio = (a: number, b: number, of: 'requestsPerS' | 'mbPerS') =>
   median((ways[a]?.seen ?? []).map((s, i) => s[of] / (ways[b]?.seen[i]?.[of] ?? Number.NaN)))
-// The relay may cost something against no relay at all, and nothing that is felt; against socat it must not lose.
+// Compared with no relay at all the relay may cost little; it must not be slower than socat.
 const met = [judge('direct / relay, MB/s', ratio(0, 1, 'mbPerS'), 1.5)]
 if (socat)
   met.push(

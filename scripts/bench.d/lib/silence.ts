@@ -1,6 +1,6 @@
 import { browser, cursor, logBytes, nodeUp, receipt, said, titles, until } from '../../../tests/kit/lab.ts'
 
-// The reference fleet at its own cadence for 20 minutes: not a byte in a log, not a line in the journal.
+// The reference fleet at its normal cadence for 20 minutes: not a byte in a log, not a line in the journal.
 const FLEET = { muse: 9410, pip: 9420, '646': 9430, opm: 9440, def: 9450, dev: 9455 }
 const MINUTES = 20
 const SUPERVISORS = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health'] as const

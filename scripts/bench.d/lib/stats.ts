@@ -1,4 +1,4 @@
-/** The middle value; the mean of the two middle ones when their number is even. */
+/** The median. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const half = Math.floor(sorted.length / 2)
@@ -12,7 +12,7 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
 }
 
-/** Prints a figure beside its limit and returns whether it is met. */
+/** Prints a figure with its limit and returns whether the limit is met. */
 export function judge(what: string, value: number, limit: number, unit = ''): boolean {
   const met = value <= limit
   process.stdout.write(

@@ -5,7 +5,7 @@ import { nodeUp, ok, sh, stopTimers, tick, untilTitled } from '../../../tests/ki
 import type { Shell } from '../../../tests/kit/truth-table.ts'
 import { judgeWall } from './status-wall.ts'
 
-// Six real browsers; the supervisors have run and rest, so that only the status is measured.
+// Six real browsers; the supervisors have run and are stopped, so that only the status is measured.
 const NODES = ['muse', 'pip', '646', 'opm', 'def', 'dev']
 const FILL = fileURLToPath(new URL('./journal-fill.py', import.meta.url))
 const STATUS = ['box', 'fleet', 'status']
@@ -40,7 +40,7 @@ const as =
   (shell: Shell): In =>
   (argv) =>
     inShell(shell, argv)
-/** Times `node -e 0` in the same shell. A blind shell asks systemd and reads what the host has written. */
+/** Multiples of `node -e 0` in the same shell. A blind shell asks systemd and reads the host's records. */
 const SIGHTED = 4
 const BLIND = 6
 
@@ -71,7 +71,7 @@ runsOfAll()
 
 measure('six nodes, sighted, journal 1 GiB', as('user'), 'ACTIVE', SIGHTED)
 measure('six nodes, blind, journal 1 GiB', as('both'), 'ACTIVE [*]', BLIND)
-// Blind, and with neither a bus nor receipts: here the journal is what decides.
+// Blind, without a bus and without receipts: here the journal decides.
 const hidden: In = (argv) => [
   'unshare',
   ...['-m', '-n', '-p', '-f', '--mount-proc', '--', 'sh', '-ec'],

@@ -16,11 +16,11 @@ if (tunnel) {
 }
 nodeUp('muse', { ...where, args })
 await untilTitled('muse', where.title)
-// Far away, so that no other run shares the machine with the one that is measured.
+// Far in the future, so that no other run shares the machine with the measured one.
 cadence('chromebox-watchdog@muse.timer', 3600)
 stopTimers('muse')
 
-// As systemd starts it; a run by hand prints for a person, which is not what is measured.
+// As systemd starts it; a manual run prints for a person, which is not measured.
 process.env.INVOCATION_ID = '0'.repeat(32)
 process.env.SYSTEMD_EXEC_PID = ''
 const ticks: number[] = []

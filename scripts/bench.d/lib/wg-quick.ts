@@ -6,8 +6,8 @@ const NET = 'bare-quick'
 const WG = 'bareq'
 
 /**
- * Milliseconds of `wg-quick down` and `up` with a handshake and an answer, the tool a person would take. It knows of one
- * namespace only, where its socket must find the server: so it gets one with a link of its own to the lab's server.
+ * Milliseconds of `wg-quick down` and `up` with a handshake and an answer, the tool an operator would use. It works
+ * in one namespace only, where its socket must reach the server: so it gets one with its own link to the lab's server.
  */
 export async function wgQuick(server: WgServer, rounds: number): Promise<number[]> {
   server.conf(WG)

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { ifNames } from '../../../lib/registry/names.ts'
 import { ok } from '../../../tests/kit/lab.ts'
 
-/** As many nodes as the measurements of a whole fleet are made with; each octet has one. */
+/** Number of nodes in the measurements of a whole fleet: one per octet. */
 const NODES = 200
 const PORT = 20_000
 

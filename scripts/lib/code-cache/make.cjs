@@ -1,4 +1,4 @@
-// Makes the code cache of one bundle: runs it in rehearsal, so that the cache holds what a real run compiles.
+// Makes the code cache of one bundle: runs a rehearsal, so that the cache holds what a real run compiles.
 //   node make.cjs BUNDLE.cjs CACHE NAME
 'use strict'
 const { readFileSync, writeFileSync } = require('node:fs')
@@ -6,7 +6,7 @@ const { setFlagsFromString } = require('node:v8')
 const { Script } = require('node:vm')
 const { rehearsals } = require('./rehearsals.cjs')
 
-// The processes of a rehearsal are made up, and their numbers may be somebody's.
+// The processes of a rehearsal do not exist, and their pids may belong to others.
 process.kill = (pid) => {
   throw new Error(`a rehearsal must not signal pid ${pid}`)
 }
@@ -16,7 +16,7 @@ const script = new Script(readFileSync(bundle, 'latin1'), { filename: bundle })
 const run = script.runInThisContext()
 const acts = rehearsals(name)
 
-/** What is wrong with the rehearsal that has just ended, told on stderr. */
+/** Reports on stderr what is wrong with the rehearsal that has just ended. */
 function judge(act) {
   const problem = (process.exitCode ?? 0) === act.exit ? act.check() : `exit code ${process.exitCode} (${act.check() ?? "its result is right"})`
   if (problem !== undefined) {
@@ -33,12 +33,12 @@ function next(act) {
   const last = () => {
     if (!judge(act)) process.exitCode = 1
     else {
-      // As in the launcher: V8 takes a cache only under the flags it was made with.
+      // As in the launcher: V8 accepts a cache only under the flags it was made with.
       setFlagsFromString('--verify-snapshot-checksum')
       writeFileSync(cache, script.createCachedData())
     }
   }
-  // The last one may end the process itself; those before it must come to their end.
+  // The last one may end the process; those before it must finish.
   if (following === undefined) process.prependOnceListener('exit', last)
   else process.once('beforeExit', () => (judge(act) ? next(following) : process.exit(1)))
   run(require, module, {}, bundle, __dirname)

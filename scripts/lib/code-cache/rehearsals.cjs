@@ -9,13 +9,13 @@ const HELP = { argv: ['--help'], env: {}, exit: 0, check: () => undefined }
 const PORT = 9410
 const PID = 4242
 
-/** @returns runs in turn: arguments, environment, the exit code that is right, and what is wrong afterwards if anything */
+/** @returns runs in turn: arguments, environment, the expected exit code, and a check that returns what is wrong afterwards */
 exports.rehearsals = (name) => {
   // The one that runs every two minutes for every node; the others run once for the whole fleet, or by hand.
   return name === 'chromebox-watchdog' ? ticks() : [HELP]
 }
 
-/** Ticks of a healthy node with a tunnel, and one that finds its browser dead and brings it back. */
+/** Ticks of a healthy node with a tunnel, and one that finds its browser dead and relaunches it. */
 function ticks() {
   const root = mkdtempSync(join(tmpdir(), 'netvm-rehearsal-'))
   process.on('exit', () => rmSync(root, { recursive: true, force: true }))
@@ -77,6 +77,6 @@ esac`,
   const tick = (check) => ({ argv: ['muse'], env, exit: 0, check })
   const kill = () => renameSync(join(root, `proc/${PID}`), join(root, 'dead'))
   const broughtBack = () => (receipt().actions[0]?.helped ? healthy() : JSON.stringify(receipt().verdict))
-  // The second reads what the first left behind, as every tick of a real host does.
+  // The second reads what the first wrote, like every tick of a real host.
   return [tick(healthy), tick(() => healthy() ?? kill()), tick(broughtBack)]
 }
