@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -56,4 +56,15 @@ test('links inside the runbook lead to a heading', () => {
   )
   for (const [, anchor = ''] of runbook.matchAll(/\]\(#([^)]*)\)/g))
     assert.ok(anchors.includes(anchor), anchor)
+})
+
+test('every file that a page names exists', () => {
+  const pages = readdirSync(repo).filter((name) => name.endsWith('.md') && name !== 'CHANGELOG.md')
+  for (const page of pages) {
+    const text = readFileSync(join(repo, page), 'utf8')
+    for (const [, path = ''] of text.matchAll(/`((?:lib|bin|tests|units|scripts)\/[\w./@-]*)[` ]/g))
+      assert.ok(existsSync(join(repo, path)), `${page} names ${path}`)
+    for (const [, path = ''] of text.matchAll(/\]\(([A-Z]+\.md)\)/g))
+      assert.ok(pages.includes(path), `${page} links to ${path}`)
+  }
 })
