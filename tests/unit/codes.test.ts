@@ -25,7 +25,7 @@ test('the table is the one of the snapshot', () => {
   assert.deepEqual(now.split('\n'), readFileSync(SNAPSHOT, 'utf8').split('\n'))
 })
 
-/** DESIGN.md, reason texts and results of the supervisors, to the letter. */
+/** The texts that monitors and people search for (CONTRACT.md, "Exit codes and texts"), to the letter. */
 const CONTRACT: readonly (readonly [Code, Record<string, string | number>, string])[] = [
   ['netns-missing', { netns: 'warp-muse' }, 'netns warp-muse missing'],
   ['uplink-down', {}, 'uplink down'],
