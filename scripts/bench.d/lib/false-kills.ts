@@ -22,7 +22,7 @@ stopTimers('muse')
 await until('the guard no longer protects it', () => browserAgeMs('muse') > 2000, 20_000)
 
 const burners: ChildProcess[] = []
-// Each ends after ten minutes, also when this program was killed.
+// Each ends by itself after ten minutes, whatever becomes of us.
 for (let i = 0; i < availableParallelism(); i++)
   burners.push(spawn('timeout', ['600', 'sh', '-c', 'while :; do :; done']))
 const before = browser('muse')

@@ -11,7 +11,7 @@ import { nodeMs } from './status-wall.ts'
 
 const ROUNDS = 500
 const KILLS = 20
-/** The time of a start of Node on this machine: the limits are parts and multiples of it. */
+/** What a start of Node takes here and now: the limits are parts and multiples of it. */
 const NODE_MS = nodeMs()
 const root = mkdtempSync(join(tmpdir(), 'queue-bench-'))
 const p = paths(root)
@@ -29,7 +29,7 @@ async function acquire(): Promise<void> {
   met.push(judge('uncontended acquire, 95th percentile / node -e 0', quantile(times, 0.95) / NODE_MS, 0.25))
 }
 
-/** A holder in a separate process, which prints when it has the slot. */
+/** A holder in a process of its own, which says when it is in. */
 async function holder(node: string): Promise<ChildProcess> {
   const slot = JSON.stringify(new URL('../../../lib/queue/slot.ts', import.meta.url).pathname)
   const code = `import { acquireSlot } from ${slot}\nawait acquireSlot('${node}')\nconsole.log('in')\nsetInterval(() => {}, 1000)`
@@ -48,7 +48,7 @@ async function killed(): Promise<void> {
     const victim = await holder('killed')
     const next = acquireSlot('killed', { p })
     while (queueDepth(p, 'killed').waiting.length === 0) await new Promise((r) => setTimeout(r, 20))
-    // The first in line tries for the slots right after it has queued.
+    // The head of the line reaches for the slots right after it is in line.
     await new Promise((r) => setTimeout(r, 50))
     const began = performance.now()
     victim.kill('SIGKILL')

@@ -6,7 +6,7 @@ import { cadence, ok, sh, writeUnit } from '../../../tests/kit/lab.ts'
 import { judgeWall, nodeMs } from './status-wall.ts'
 import { makeWideFleet, rows } from './wide-fleet.ts'
 
-// 200 rows, each with its own namespace and veth pair; only the browsers and relays are stand-ins.
+// 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
 const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
 const STATUS = ['box', 'fleet', 'status', '--json']
 /** Times `node -e 0` in the same shell. */
@@ -17,7 +17,7 @@ function setUp(): void {
   makeWideFleet()
 }
 
-/** Started units with the fleet's names that do nothing: systemd has a thousand of them to report. */
+/** Units of the fleet's names that do nothing, started: systemd has a thousand of them to tell about. */
 function startUnits(): void {
   const nothing = '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n'
   writeUnit('netvm-netns@.service', nothing)
@@ -54,7 +54,7 @@ const live = (json: string): number =>
     n.layers.some((l) => l.layer === 'relay' && l.state === 'ok' && l.source === 'live'),
   ).length
 
-/** With a silent node the status waits its whole deadline of two seconds, on any machine. */
+/** With a silent node the status waits its whole deadline, which no machine makes shorter: two seconds of ours. */
 const SILENT = LIMIT + 2000 / nodeMs()
 
 const met: boolean[] = []

@@ -5,7 +5,7 @@ import { logText, ok, receipt, sh, writeUnit } from '../../../tests/kit/lab.ts'
 import { judge, median } from './stats.ts'
 import { makeWideFleet, rows } from './wide-fleet.ts'
 
-// 200 rows, each with its own namespace and veth pair; only the browsers and relays are stand-ins.
+// 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
 
 const NODES = 200
 const PORT = 20_000
@@ -75,12 +75,12 @@ const STORM = 3
 setUp()
 const met: boolean[] = []
 
-// All healthy: the cost of one healthy node, compared with one curl process.
+// All of them well: what one healthy node costs, beside one curl process.
 let end = await standIns(everywhere(() => false))
-const healthy: Cost[] = []
+const well: Cost[] = []
 const curls: number[] = []
 for (let i = 0; i < 7; i++) {
-  healthy.push(cost('/usr/local/bin/cdp-relay-watchdog'))
+  well.push(cost('/usr/local/bin/cdp-relay-watchdog'))
   const urls = rows
     .slice(0, 20)
     .map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`)
@@ -89,17 +89,17 @@ for (let i = 0; i < 7; i++) {
   curls.push((cost('sh', '-c', urls.join('\n')).cpuMs - shell) / urls.length)
 }
 if (count('healthy') !== NODES) throw new Error('not a healthy fleet')
-const perNode = median(healthy.map((w) => w.cpuMs / NODES))
+const perNode = median(well.map((w) => w.cpuMs / NODES))
 const curl = median(curls)
 process.stdout.write(
-  `200 healthy nodes: ${median(healthy.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
+  `200 healthy nodes: ${median(well.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
     `one curl process ${curl.toFixed(2)} ms (medians of 7)\n`,
 )
 met.push(judge('CPU per healthy node / one curl', perNode / curl, 0.2))
 if (logText('cdp-relay-watchdog') !== '') throw new Error('a healthy fleet was not silent')
 end()
 
-// Every second relay and its browser accept connections and never answer.
+// Every second one never answers, nor does its browser: accepted connections, and silence.
 end = await standIns(everywhere((row) => row.octet % 2 === 1))
 const tenth = rows.slice(0, NODES / 10)
 const loop = spawn('sh', [
@@ -124,7 +124,7 @@ process.stdout.write(
 )
 end()
 
-// A hundred relays down at once with healthy browsers: all repaired in one run. Plain units without the
+// A hundred relays down at once, their browsers well: all brought back in one run. Plain units without the
 // product's sandbox, because ending a hundred seccomp filters at once is not what is measured.
 writeUnit(
   'cdp-relay@.service',
@@ -159,7 +159,9 @@ const restart = down
   .slice(0, 10)
   .map((row) => cost('systemctl', 'restart', `cdp-relay@${row.name}.socket`).wallS)
 const one = median(restart)
-process.stdout.write(`one systemctl restart of a relay's socket alone: ${one.toFixed(3)} s (median of 10)\n`)
+process.stdout.write(
+  `one systemctl restart of a relay's socket by itself: ${one.toFixed(3)} s (median of 10)\n`,
+)
 met.push(
   judge('relays not brought back', 100 - back, 0),
   judge('storm / a hundred restarts one after the other', storm.wallS / (100 * one), STORM),

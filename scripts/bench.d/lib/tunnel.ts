@@ -42,7 +42,7 @@ const answers = (): boolean =>
     .code === 0
 const deleteLink = (): number | null => sh(['ip', '-n', NETNS, 'link', 'del', wg]).code
 
-/** The fastest that a person with a shell can do: no checks, no retries, one command after the other. */
+/** What a person with a shell does at best: no checks, no retries, one command after the other. */
 async function bareUp(): Promise<void> {
   const stdio = 'ignore'
   const env = { ...process.env, LOG_LEVEL: 'silent', WG_PROCESS_FOREGROUND: '1' }
@@ -74,7 +74,7 @@ async function repaired(): Promise<void> {
   if (!repair.ok) throw new Error(repair.evidence.join('; '))
 }
 
-/** The product's own program run manually, without systemd, supervision or diagnosis. */
+/** By hand with the product's own program, without systemd, supervision or a look at what is wrong. */
 async function byHand(): Promise<void> {
   ok(['netvm-tunnel', 'down', NODE])
   ok(['netvm-tunnel', 'up', NODE])
@@ -85,9 +85,9 @@ const gone = { bare: [] as number[], ours: [] as number[] }
 const cut = { bare: [] as number[], ours: [] as number[], hand: [] as number[] }
 for (let i = 0; i < PAIRS; i++) {
   ok(['systemctl', 'stop', UNIT])
-  // The tunnel is gone: nothing to remove on either side.
+  // The tunnel is gone: nothing to take down on either side.
   gone.bare.push(await timed(bareUp))
-  // It exists and carries no traffic: removed and created again, on either side.
+  // It is there and carries nothing: taken down and made anew, on either side.
   cut.bare.push(
     await timed(async () => {
       await bareDown()

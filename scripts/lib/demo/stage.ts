@@ -1,13 +1,13 @@
 import { performance } from 'node:perf_hooks'
 
 /** One act of the story as the closing screen shows it. */
-interface Act {
+interface Told {
   readonly title: string
   readonly seconds: number
   readonly proof: string
 }
 
-const acts: Act[] = []
+const told: Told[] = []
 const started = performance.now()
 
 export const elapsed = (): string => `${((performance.now() - started) / 1000).toFixed(1).padStart(6)} s`
@@ -17,8 +17,8 @@ export function say(line: string): void {
 }
 
 /**
- * Plays one act. `play` returns the line that proves it, from the journal or the product's output, or throws, which
- * ends the demo with that error and exit status 1.
+ * Plays one act. `play` returns the line that proves it, from the journal or the product's own words, or
+ * throws, which ends the story with its error and exit status 1.
  */
 export async function act(
   title: string,
@@ -27,16 +27,16 @@ export async function act(
   say(title)
   const begun = performance.now()
   const { seconds, proof } = await play()
-  acts.push({ title, seconds: seconds ?? (performance.now() - begun) / 1000, proof })
+  told.push({ title, seconds: seconds ?? (performance.now() - begun) / 1000, proof })
   say(`  → ${proof}`)
 }
 
-/** The closing screen: each act, its duration and its proof. */
+/** The closing screen: each act, what it took, and its proof. */
 export function curtain(): void {
   process.stdout.write('\n')
-  for (const { title, seconds, proof } of acts)
+  for (const { title, seconds, proof } of told)
     process.stdout.write(`${seconds.toFixed(1).padStart(6)} s  ${title}\n          ${proof}\n`)
   process.stdout.write(
-    `\n${acts.length} acts in ${elapsed().trim()}; every proof above is from the lab's own journal or programs.\n`,
+    `\n${told.length} acts in ${elapsed().trim()}; every proof above is from the lab's own journal or programs.\n`,
   )
 }

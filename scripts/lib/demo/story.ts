@@ -41,7 +41,7 @@ async function broken(wanted: RegExp, breakIt: () => void): Promise<{ seconds: n
   await untilTitled(NODE)
   const seconds = (performance.now() - begun) / 1000
   const text = await until(
-    'the line in the journal',
+    'the journal tells it',
     () => wanted.test(said(position, UNIT)) && said(position, UNIT),
     60_000,
   )
@@ -98,7 +98,7 @@ await act('The browser freezes (SIGSTOP): its port accepts and never answers', a
   return broken(/\{relaunch-ok\}/, () => process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGSTOP'))
 })
 
-await act('The relay is stopped', async () => {
+await act('The relay is taken away', async () => {
   const before = browser(NODE)
   const position = cursor()
   const begun = performance.now()
@@ -115,10 +115,10 @@ await act('The relay is stopped', async () => {
   return { seconds, proof: `${line(text, /\{relay-restart-ok\}/)} (browser pid ${before?.pid} untouched)` }
 })
 
-await act('The tunnel is cut at its far end, and restored', () => tunnelAct(NODE, site))
+await act('The tunnel is cut at its far end, and mended', () => tunnelAct(NODE, site))
 
-await act('A blind shell shows evidence instead of a guess', async () => {
-  // A restarted browser's API must be checked before the node counts as active.
+await act('A shell that cannot see tells the truth', async () => {
+  // The API of a browser that was started again has to be seen before anybody may call its node active.
   sh(['systemctl', 'start', 'agent-health.service'], { deadlineMs: 120_000 })
   const blind = ['unshare', '-n', '-p', '-f', '--mount-proc', 'box', 'fleet', 'status', NODE]
   const shown = await until(
@@ -129,7 +129,7 @@ await act('A blind shell shows evidence instead of a guess', async () => {
   return { proof: shown.trim() }
 })
 
-await act('A paused node is watched and not repaired', async () => {
+await act('A pause keeps every hand off', async () => {
   ok(['box', 'node', 'pause', NODE, '--for', '5m', '--reason', 'the story'])
   process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGKILL')
   const since = receipt('chromebox-watchdog', NODE)?.at.bootMs ?? 0
@@ -138,7 +138,7 @@ await act('A paused node is watched and not repaired', async () => {
     () => (receipt('chromebox-watchdog', NODE)?.at.bootMs ?? 0) > since + 5000,
     40_000,
   )
-  if (browser(NODE) !== undefined) throw new Error('the pause was not respected')
+  if (browser(NODE) !== undefined) throw new Error('somebody acted under the pause')
   const shown = line(sh(['box', 'fleet', 'status', NODE]).stdout, /PAUSED/)
   ok(['box', 'node', 'resume', NODE])
   await untilTitled(NODE, site.title, 60_000)

@@ -4,7 +4,7 @@ import { browser, cursor, receipt, said, until } from '../../../tests/kit/lab.ts
 
 export interface TunnelSite {
   readonly url: string
-  /** By address: the host, which has no name server here, must reach it too. */
+  /** By address: the host, which has no name server here, must be able to ask it too. */
   readonly egressUrl: string
   readonly title: string
   readonly server: WgServer
@@ -17,7 +17,7 @@ export async function tunnelReady(node: string): Promise<TunnelSite> {
   return { url: server.url, egressUrl: server.addressUrl, title: server.title, server }
 }
 
-/** Cuts the node's tunnel at the far end, sees it paged with the browser untouched, restores it, sees the recovery. */
+/** Cuts the node's tunnel at the far end, sees it paged with the browser untouched, mends it, sees the recovery. */
 export async function tunnelAct(node: string, site: TunnelSite): Promise<{ seconds: number; proof: string }> {
   const unit = `chromebox-watchdog@${node}.service`
   const before = browser(node)
@@ -38,5 +38,5 @@ export async function tunnelAct(node: string, site: TunnelSite): Promise<{ secon
   const seconds = (performance.now() - begun) / 1000
   if (browser(node)?.pid !== before?.pid || browser(node)?.startTicks !== before?.startTicks)
     throw new Error('a tunnel fault touched the browser')
-  return { seconds, proof: `${page}; browser pid ${before?.pid} untouched; healthy again after the repair` }
+  return { seconds, proof: `${page}; browser pid ${before?.pid} untouched; healthy again after the mend` }
 }
