@@ -1,3 +1,4 @@
+import { attempt } from './attempt.ts'
 import type { Now } from './types.ts'
 
 // What comes from a file, a socket or another program is `unknown` until one of these has read it. A reader gives the
@@ -105,14 +106,6 @@ export const stamp: Reader<Now> = record({ wallMs: number, bootMs: number, bootI
 /** What JSON text says; undefined when it is no JSON, or not what `read` reads. */
 export function fromJson<T>(json: string, read: Reader<T>): T | undefined {
   return attempt(() => read(JSON.parse(json)))
-}
-
-function attempt<T>(fn: () => T): T | undefined {
-  try {
-    return fn()
-  } catch {
-    return undefined
-  }
 }
 
 function at(what: string, key: string): string {

@@ -11,14 +11,16 @@ import {
   writeSync,
 } from 'node:fs'
 import { userInfo } from 'node:os'
+import { attempt } from '../base/attempt.ts'
 import { now } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
 import type { Paths } from '../base/paths.ts'
 import { fromJson, integer, oneOf, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import { listPids, readArgv, readStat } from '../host/proc.ts'
+import { tryFlock } from '../store/flock.ts'
+import { lookAtProcess, ownName } from '../store/process-name.ts'
 import { openEntry, openSlot, type QueueDir, SLOTS } from './dir.ts'
-import { tryFlock } from './flock.ts'
 import { PRIORITIES, type Priority } from './ticket.ts'
 
 /** Who is in a slot, or waits for one. */
@@ -56,32 +58,15 @@ const MAX_RECORD = 4096
 // `9>slot-0.lock` empties it.
 const recordName = (slot: string): string => `${slot.replace(/\.lock$/, '')}.holder`
 
-function pidNamespace(p: Paths): string {
-  try {
-    return readlinkSync(`${p.proc}/self/ns/pid`)
-  } catch {
-    return ''
-  }
-}
-
-function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.getuid?.() ?? '?')
-  }
-}
-
 /** The text that names this process in a ticket or beside a slot. */
 export function ownRecord(p: Paths, doing: string, priority: Priority): string {
   const at = now(p)
   const own: ReturnType<typeof clientRecord> = {
-    pid: process.pid,
-    startTicks: readStat(p.proc, process.pid)?.startTicks ?? 0,
+    ...ownName(p),
     bootId: at.bootId,
-    pidNs: pidNamespace(p),
     sinceBootMs: at.bootMs,
-    user: userName(),
+    // A user without an entry in /etc/passwd has no name.
+    user: attempt(() => userInfo().username) ?? String(process.getuid?.() ?? '?'),
     doing: clean(doing, 120),
     priority,
   }
@@ -90,7 +75,7 @@ export function ownRecord(p: Paths, doing: string, priority: Priority): string {
 
 /** Leaves our name beside a slot that we hold. The lock is what counts: a full disk only costs the name. */
 export function leaveName(dir: QueueDir, slot: string, record: string): void {
-  try {
+  attempt(() => {
     const fd = openEntry(dir, recordName(slot), 'yes') as number
     try {
       ftruncateSync(fd, 0)
@@ -98,41 +83,30 @@ export function leaveName(dir: QueueDir, slot: string, record: string): void {
     } finally {
       closeSync(fd)
     }
-  } catch {}
+  })
 }
 
 /** Takes our name away again, before the lock is dropped. */
 export function takeName(dir: QueueDir, slot: string): void {
-  try {
-    rmSync(dir.at(recordName(slot)), { force: true })
-  } catch {}
+  attempt(() => rmSync(dir.at(recordName(slot)), { force: true }))
 }
 
 /** Reads a record; undefined unless its process still lives (pid, start ticks and boot id together). */
 export function readClient(p: Paths, dir: QueueDir, name: string): Client | undefined {
   const client = fromJson(readEntry(dir, name), clientRecord)
-  const at = now(p)
-  if (client === undefined || client.bootId !== at.bootId) return undefined
-  if (client.pidNs === pidNamespace(p)) {
-    if (readStat(p.proc, client.pid)?.startTicks !== client.startTicks) return undefined
-  }
+  if (client === undefined || lookAtProcess(p, client, client.bootId) === 'gone') return undefined
   const { pid, user, doing, priority } = client
-  const forMs = certainMs({ bootMs: client.sinceBootMs, bootId: client.bootId }, at)
+  const forMs = certainMs({ bootMs: client.sinceBootMs, bootId: client.bootId }, now(p))
   return { pid, user: clean(user, 40), doing: clean(doing, 120), priority, forMs }
 }
 
 function readEntry(dir: QueueDir, name: string): string {
-  let fd: number | undefined
-  try {
-    fd = openEntry(dir, name, 'no')
-    if (fd === undefined) return ''
-    const bytes = Buffer.alloc(MAX_RECORD)
-    return bytes.subarray(0, readSync(fd, bytes, 0, MAX_RECORD, 0)).toString('utf8')
-  } catch {
-    return ''
-  } finally {
-    if (fd !== undefined) closeSync(fd)
-  }
+  const fd = attempt(() => openEntry(dir, name, 'no'))
+  if (fd === undefined) return ''
+  const bytes = Buffer.alloc(MAX_RECORD)
+  const length = attempt(() => readSync(fd, bytes, 0, MAX_RECORD, 0)) ?? 0
+  closeSync(fd)
+  return bytes.toString('utf8', 0, length)
 }
 
 /**
@@ -158,7 +132,8 @@ function findHolder(p: Paths, fd: number): Client | undefined {
   for (const pid of listPids(p.proc)) {
     if (!holdsLock(p, pid, ino)) continue
     const doing = clean(readArgv(p.proc, pid).join(' ') || (readStat(p.proc, pid)?.comm ?? '?'), 120)
-    return { pid, user: owner(p, pid), doing }
+    const uid = attempt(() => statSync(`${p.proc}/${pid}`).uid)
+    return { pid, user: uid === undefined ? '?' : `uid ${uid}`, doing }
   }
   return undefined
 }
@@ -166,27 +141,10 @@ function findHolder(p: Paths, fd: number): Client | undefined {
 /** `lock:` lines of /proc/<pid>/fdinfo name the locks of that very open file: proc_pid_fdinfo(5). */
 function holdsLock(p: Paths, pid: number, ino: number): boolean {
   const dir = `${p.proc}/${pid}/fd`
-  let fds: string[]
-  try {
-    fds = readdirSync(dir)
-  } catch {
-    return false
+  const locks = (n: string) => {
+    if (!/\/(slot-\d\.lock)$/.test(readlinkSync(`${dir}/${n}`))) return false
+    const info = readFileSync(`${p.proc}/${pid}/fdinfo/${n}`, 'utf8')
+    return new RegExp(`^lock:.*FLOCK .*:${ino} `, 'm').test(info)
   }
-  return fds.some((n) => {
-    try {
-      if (!/\/(slot-\d\.lock)$/.test(readlinkSync(`${dir}/${n}`))) return false
-      const info = readFileSync(`${p.proc}/${pid}/fdinfo/${n}`, 'utf8')
-      return new RegExp(`^lock:.*FLOCK .*:${ino} `, 'm').test(info)
-    } catch {
-      return false
-    }
-  })
-}
-
-function owner(p: Paths, pid: number): string {
-  try {
-    return `uid ${statSync(`${p.proc}/${pid}`).uid}`
-  } catch {
-    return '?'
-  }
+  return (attempt(() => readdirSync(dir)) ?? []).some((n) => attempt(() => locks(n)))
 }

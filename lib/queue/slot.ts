@@ -4,9 +4,10 @@ import { type Paths, paths } from '../base/paths.ts'
 import { seconds } from '../base/text.ts'
 import { readStat } from '../host/proc.ts'
 import { assertNodeName } from '../registry/names.ts'
+import { tryFlock, waitFlock } from '../store/flock.ts'
+import { isStopped } from '../store/process-name.ts'
 import { describeSlots } from './depth.ts'
 import { openEntry, openQueueDir, openSlot, type QueueDir, SLOTS } from './dir.ts'
-import { tryFlock, waitFlock } from './flock.ts'
 import { leaveName, ownRecord, takeName } from './holder.ts'
 import {
   isPriority,
@@ -120,10 +121,7 @@ function takeFree(dir: QueueDir): Taken | undefined {
 
 /** The waiters in the order of service. A stopped one (^Z) cannot take its turn: it must not hold up the rest. */
 function line(p: Paths, dir: QueueDir): Ticket[] {
-  return sortTickets(dir.names()).filter((t) => {
-    const state = readStat(p.proc, t.pid)?.state
-    return state !== 'T' && state !== 't'
-  })
+  return sortTickets(dir.names()).filter((t) => !isStopped(readStat(p.proc, t.pid)))
 }
 
 let sequence = 0
