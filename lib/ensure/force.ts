@@ -1,6 +1,6 @@
 /** What systemd has in force for our units against what the release says, whoever changed it. Pure. */
 import type { Node } from '../base/types.ts'
-import { SLACK_MS, span } from './limits.ts'
+import { report, SLACK_MS, span } from './finding.ts'
 import type { Finding, ForeignFile, UnitLook } from './types.ts'
 
 /** A first elapse further away than this many periods leaves a node unwatched after every boot. */
@@ -123,7 +123,7 @@ function nodeFault(
 
 function finding(scope: string, unit: string, look: UnitLook, fault: Fault, then = ''): Finding {
   const next = removeForeign(look, fault.keys, then) ?? `systemctl cat ${unit}`
-  return { scope, code: 'settings-foreign', says: `${unit} ${fault.says}`, actions: [], did: '', next }
+  return report(scope, 'settings-foreign', `${unit} ${fault.says}`, next)
 }
 
 /** The command that takes away the files in which somebody else set one of `keys`; undefined when there is none. */

@@ -116,12 +116,9 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
   const timer = parseTimer(u)
   const isTimer = u.TimersMonotonic !== undefined || u.NextElapseUSecMonotonic !== undefined
   const stamp = (key: string) => (Number(u[key] ?? 0) > 0 ? Number(u[key]) / 1000 : undefined)
-  const activeSinceMs = stamp('ActiveEnterTimestampMonotonic')
-  const startedMs = stamp('InactiveExitTimestampMonotonic')
-  const startTimeoutMs = parseSpan(u.TimeoutStartUSec ?? '')
-  const firstMs = elapseOf(u, ['OnActiveUSec', 'OnBootUSec', 'OnStartupUSec'])
   const lateMs = (parseSpan(u.AccuracyUSec ?? '') ?? 0) + (parseSpan(u.RandomizedDelayUSec ?? '') ?? 0)
-  const listen = u.Listen?.split('\n').map((line) => line.replace(/ \(\w+\)$/, ''))
+  // CLD_EXITED of siginfo(2).
+  const exited = u.ExecMainCode === '1'
   return {
     load: u.LoadState ?? '',
     file: u.UnitFileState ?? '',
@@ -129,20 +126,19 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
     sub: u.SubState ?? '',
     result: u.Result ?? '',
     needReload: u.NeedDaemonReload === 'yes',
-    ...(activeSinceMs !== undefined && { activeSinceMs }),
-    ...(startedMs !== undefined && { startedMs }),
-    ...(startTimeoutMs !== undefined && { startTimeoutMs }),
-    // CLD_EXITED of siginfo(2) is 1.
-    ...(u.ExecMainCode !== undefined && {
-      exit: { exited: u.ExecMainCode === '1', status: Number(u.ExecMainStatus) },
+    activeSinceMs: stamp('ActiveEnterTimestampMonotonic'),
+    startedMs: stamp('InactiveExitTimestampMonotonic'),
+    startTimeoutMs: parseSpan(u.TimeoutStartUSec ?? ''),
+    exit: u.ExecMainCode === undefined ? undefined : { exited, status: Number(u.ExecMainStatus) },
+    ...(isTimer && {
+      nextMs: timer.nextElapseMs,
+      periodMs: timer.periodMs,
+      lastMs: timer.lastTriggerMs,
+      lateMs,
     }),
-    ...(isTimer && { nextMs: timer.nextElapseMs }),
-    ...(isTimer && timer.periodMs !== undefined && { periodMs: timer.periodMs }),
-    ...(isTimer && timer.lastTriggerMs !== undefined && { lastMs: timer.lastTriggerMs }),
-    ...(isTimer && { lateMs }),
-    ...(firstMs !== undefined && { firstMs }),
-    ...(u.Unit && { fires: u.Unit }),
-    ...(u.NetworkNamespacePath !== undefined && { netns: u.NetworkNamespacePath }),
+    firstMs: elapseOf(u, ['OnActiveUSec', 'OnBootUSec', 'OnStartupUSec']),
+    fires: u.Unit || undefined,
+    netns: u.NetworkNamespacePath,
     ...(u.Type !== undefined && {
       exec: commands(u.ExecStart ?? ''),
       ends: u.Type === 'oneshot' && u.RemainAfterExit !== 'yes',
@@ -151,7 +147,7 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
     refused: ['Condition', 'Assert'].some(
       (kind) => u[`${kind}Result`] === 'no' && stamp(`${kind}TimestampMonotonic`) !== undefined,
     ),
-    ...(listen && { listen }),
+    listen: u.Listen?.split('\n').map((line) => line.replace(/ \(\w+\)$/, '')),
     foreign: foreignFiles(p, name, u),
   }
 }
