@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
@@ -23,11 +24,9 @@ export function findLegacy(p: Paths, nodes: readonly Node[]): Legacy[] {
 
 function handWritten(p: Paths, node: string): Legacy[] {
   const dirs = [p.unitDir, `${p.root}/lib/systemd/system`, `${p.root}/usr/local/lib/systemd/system`]
-  const unit = [`chromebox-watchdog-${node}.timer`, `chromebox-watchdog-${node}.service`].find((u) =>
-    dirs.some((d) => existsSync(join(d, u))),
-  )
-  const dir = dirs.find((d) => unit !== undefined && existsSync(join(d, unit)))
-  if (unit !== undefined) {
+  for (const unit of [`chromebox-watchdog-${node}.timer`, `chromebox-watchdog-${node}.service`]) {
+    const dir = dirs.find((d) => existsSync(join(d, unit)))
+    if (dir === undefined) continue
     const remove = `systemctl disable --now ${unit} && rm ${dir}/chromebox-watchdog-${node}.*`
     return [{ scope: node, what: unit, remove, armed: unit.endsWith('.timer') }]
   }
@@ -36,22 +35,20 @@ function handWritten(p: Paths, node: string): Legacy[] {
 
 /** User units of any user: they stop at logout without linger, and start again with it. */
 function userTimers(p: Paths): Legacy[] {
+  const timers = (dir: string) =>
+    list(dir).filter((unit) => /^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit))
+  const legacy = (what: string, remove: string): Legacy => ({ scope: 'fleet', what, remove, armed: true })
   const homes = [`${p.root}/root`, ...list(`${p.root}/home`).map((h) => `${p.root}/home/${h}`)]
-  const found: Legacy[] = []
-  for (const home of homes) {
-    for (const unit of list(`${home}/.config/systemd/user`)) {
-      if (!/^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit)) continue
-      const user = home.split('/').at(-1)
-      const remove = `systemctl --user -M ${user}@ disable --now ${unit}`
-      found.push({ scope: 'fleet', what: `user ${user}'s ${unit}`, remove, armed: true })
-    }
-  }
-  for (const unit of list(`${p.root}/etc/systemd/user`)) {
-    if (!/^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit)) continue
-    const remove = `systemctl --global disable ${unit} && rm /etc/systemd/user/${unit}`
-    found.push({ scope: 'fleet', what: `the user unit ${unit}`, remove, armed: true })
-  }
-  return found
+  const own = homes.flatMap((home) => {
+    const user = basename(home)
+    return timers(`${home}/.config/systemd/user`).map((unit) =>
+      legacy(`user ${user}'s ${unit}`, `systemctl --user -M ${user}@ disable --now ${unit}`),
+    )
+  })
+  const shared = timers(`${p.root}/etc/systemd/user`).map((unit) =>
+    legacy(`the user unit ${unit}`, `systemctl --global disable ${unit} && rm /etc/systemd/user/${unit}`),
+  )
+  return [...own, ...shared]
 }
 
 function cronLines(p: Paths, nodes: readonly Node[]): Legacy[] {
@@ -79,7 +76,7 @@ function strayBrowser(p: Paths, node: Node): Legacy[] {
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return []
   const found: Legacy[] = []
-  for (const pid of pids(p)) {
+  for (const pid of attempt(() => listPids(p.proc)) ?? []) {
     const argv = readArgv(p.proc, pid)
     if (!argv.slice(1).some((a) => marks.includes(a)) || argv.some((a) => a.startsWith('--type='))) continue
     if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
@@ -110,26 +107,5 @@ function inUnit(p: Paths, pid: number, unit: string): boolean {
   return lines(`${p.proc}/${pid}/cgroup`).some((line) => line.split('/').includes(unit))
 }
 
-function pids(p: Paths): number[] {
-  try {
-    return listPids(p.proc)
-  } catch {
-    return []
-  }
-}
-
-function lines(file: string): string[] {
-  try {
-    return readFileSync(file, 'utf8').split('\n')
-  } catch {
-    return []
-  }
-}
-
-function list(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch {
-    return []
-  }
-}
+const lines = (file: string): string[] => attempt(() => readFileSync(file, 'utf8').split('\n')) ?? []
+const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import { monotonicMs } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
 import { shellWord } from '../base/os-error.ts'
@@ -74,7 +75,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   const { p } = ctx
   const parsed = readRegistry(p, ctx.config)
   const active = activeLocalNodes(parsed, hostname()).filter((n) => only === undefined || n.name === only)
-  const known = only === undefined ? await knownInstances(p) : { names: new Set<string>(), active: [] }
+  const known = only === undefined ? await knownInstances(p) : NONE
   const units = [
     ...active.flatMap(({ name }) => [
       watchdogTimer(name),
@@ -159,30 +160,29 @@ function commands(shown: string): string[] {
 
 interface Known {
   readonly names: ReadonlySet<string>
-  /** Units with a node's name that systemd has active, or failed. */
+  /** Units with a node's name that systemd has active. */
   readonly active: readonly string[]
+  /** Units that systemd has enabled. */
+  readonly linked: readonly string[]
 }
+
+const NONE: Known = { names: new Set(), active: [], linked: [] }
 
 /** Every node name that the host's units and our files still carry, whatever the registry says. */
 async function knownInstances(p: Paths): Promise<Known> {
   const argv = ['systemctl', 'list-units', '--plain', '--no-legend', '--no-pager']
   const states = ['--state=active,activating,reloading,deactivating', '--', ...INSTANCES, ...RUNNING]
   const listed = await run([...argv, ...states], { deadlineMs: 5000 })
-  const active = listed.stdout
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/)[0] ?? '')
-    .filter((unit) => unit.includes('@'))
+  const active = Array.from(listed.stdout.matchAll(/^\s*(\S*@\S*)/gm), (m) => m[1] ?? '')
   const linked = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
-  const dropIns = list(p.unitDir).filter((name) => /^(chromebox-watchdog|cdp-relay)@.+\.d$/.test(name))
-  const ours = dropIns.filter((d) => existsSync(join(p.unitDir, d, 'netvm.conf')))
-  const envs = list(p.nodesDir).map((f) => `env@${f}`)
-  const names = [...active, ...linked, ...ours, ...envs].map(
-    (unit) =>
-      /^(?:netvm-node|chromebox-watchdog|chromebox|cdp-relay|netvm-netns|netvm-tunnel|env)@([^.]+)\./.exec(
-        unit,
-      )?.[1],
+  const ours = list(p.unitDir).filter(
+    (d) => /^(chromebox-watchdog|cdp-relay)@.+\.d$/.test(d) && existsSync(join(p.unitDir, d, 'netvm.conf')),
   )
-  return { names: new Set(names.filter((n) => n !== undefined && isNodeName(n)) as string[]), active }
+  const envs = list(p.nodesDir).map((f) => `env@${f}`)
+  const pattern =
+    /^(?:netvm-node|chromebox-watchdog|chromebox|cdp-relay|netvm-netns|netvm-tunnel|env)@([^.]+)\./
+  const names = [...active, ...linked, ...ours, ...envs].map((unit) => pattern.exec(unit)?.[1] ?? '')
+  return { names: new Set(names.filter(isNodeName)), active, linked }
 }
 
 function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
@@ -195,7 +195,6 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     const row = parsed.nodes.find((n) => n.name === name)
     if (row?.status === 'active' && isLocal(row, hostname())) continue
     if (refused.has(name) || (row === undefined && nameless)) continue
-    const links = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
     const files = [
       nodeEnvPath(p, name),
       dropIn(p, `cdp-relay@${name}.socket`),
@@ -205,7 +204,7 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     found.push({
       name,
       why: row?.status === 'retired' ? 'retired' : 'removed',
-      enabled: links.filter(mine),
+      enabled: known.linked.filter(mine),
       active: known.active.filter(mine),
       files: files.filter((f) => existsSync(f)),
     })
@@ -225,17 +224,9 @@ function rowErrors(parsed: ParsedRegistry, path: string, only: string | undefine
 
 /** The release's own copy of a unit file, which scripts/install puts beside the programs. */
 function unitCopy(name: string): string | undefined {
-  try {
-    return readOptional(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', basename(name)))
-  } catch {
-    return undefined
-  }
+  return attempt(() =>
+    readFileSync(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', name), 'utf8'),
+  )
 }
 
-function list(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch {
-    return []
-  }
-}
+const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

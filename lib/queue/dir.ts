@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
 } from 'node:fs'
+import { attempt } from '../base/attempt.ts'
 import { fromOs, NetvmError, RootError } from '../base/errors.ts'
 import type { Paths } from '../base/paths.ts'
 
@@ -29,10 +30,13 @@ export interface QueueDir {
 /** Operations at a time per browser. */
 export const SLOTS: readonly string[] = ['slot-0.lock', 'slot-1.lock']
 
+/** Modes of a node's directory and of the files in it, whatever the caller's umask. */
+export const QUEUE_MODE = 0o2770
+export const SLOT_MODE = 0o660
+
 const GROUP = 'netvm'
 const PLAIN_FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** Directories 2770, as ensure makes them and `--check` wants them, files 0660, whatever the caller's umask. */
 function shared<T>(fn: () => T): T {
   const before = process.umask(0o007)
   try {
@@ -79,12 +83,12 @@ function openDir(path: string): number {
 
 function makeDir(path: string): void {
   try {
-    mkdirSync(path, { recursive: false, mode: 0o2770 })
+    mkdirSync(path, { mode: QUEUE_MODE })
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'EEXIST') return
     if (code !== 'ENOENT') throw err
-    mkdirSync(path, { recursive: true, mode: 0o2770 })
+    mkdirSync(path, { recursive: true, mode: QUEUE_MODE })
   }
   giveToGroup(path)
 }
@@ -104,15 +108,9 @@ function giveToGroup(path: string): void {
 }
 
 function groupId(): number | undefined {
-  try {
-    const line = readFileSync('/etc/group', 'utf8')
-      .split('\n')
-      .find((l) => l.startsWith(`${GROUP}:`))
-    const gid = Number(line?.split(':')[2])
-    return Number.isSafeInteger(gid) ? gid : undefined
-  } catch {
-    return undefined
-  }
+  const groups = attempt(() => readFileSync('/etc/group', 'utf8')) ?? ''
+  const gid = new RegExp(`^${GROUP}:[^:]*:(\\d+)`, 'm').exec(groups)?.[1]
+  return gid === undefined ? undefined : Number(gid)
 }
 
 function wrap(node: string, path: string, fd: number): QueueDir {
@@ -140,7 +138,7 @@ export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'o
   const flags = { no: 0, yes: constants.O_CREAT, only: constants.O_CREAT | constants.O_EXCL }[create]
   let fd: number
   try {
-    fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, 0o660))
+    fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, SLOT_MODE))
   } catch (err) {
     if (create === 'no' && (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw queueRefusal(named(err, `${dir.path}/${name}`))

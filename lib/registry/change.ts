@@ -7,7 +7,9 @@ import { escapeCell, findTables, type Row, type Table } from './table.ts'
 // Anchored edits of the registry's text: one row or one cell, every other byte kept. No file is touched here.
 
 /** What a new row needs; the rest follows from it or is empty. */
-export type NewRow = Pick<Node, 'name' | 'cdpPort' | 'gw' | 'peer'> & Partial<Omit<Node, 'line'>>
+export type NewRow = Pick<Node, 'name' | 'cdpPort' | 'gw' | 'peer'> & {
+  readonly [K in Field]?: Node[K] | undefined
+}
 
 function tableOf(text: string): Table {
   const table = findTables(text, REQUIRED)[0]
@@ -116,9 +118,5 @@ function parse(latin1: string): ParsedRegistry {
 function cellBytes(column: string, value: string): string {
   // A line break would end the row, and what follows it would be read as another.
   if (hasControl(value)) throw new ConfigError(`${column} has a control character, wrote nothing`)
-  return bytes(escapeCell(value))
-}
-
-function bytes(s: string): string {
-  return Buffer.from(s, 'utf8').toString('latin1')
+  return Buffer.from(escapeCell(value), 'utf8').toString('latin1')
 }
