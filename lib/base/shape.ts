@@ -1,4 +1,5 @@
 import { attempt } from './attempt.ts'
+import { type Present, present } from './present.ts'
 import type { Now } from './types.ts'
 
 // What comes from a file, a socket or another program is `unknown` until one of these has read it. A reader gives the
@@ -7,11 +8,6 @@ import type { Now } from './types.ts'
 
 /** Reads an untrusted value. @param what the field's name for the error; empty for the whole value */
 export type Reader<T> = (v: unknown, what?: string) => T
-
-/** A reader of a field that need not be there; `record` leaves the field out then. */
-export interface Optional<T> extends Reader<T | undefined> {
-  readonly optional: true
-}
 
 /** Any object that is no list. */
 export type Json = Record<string, unknown>
@@ -68,10 +64,9 @@ export function mapOf<T>(item: Reader<T>): Reader<Record<string, T>> {
     )
 }
 
-/** A field that need not be there. */
-export function optional<T>(read: Reader<T>): Optional<T> {
-  const reader: Reader<T | undefined> = (v, what) => (v === undefined ? undefined : read(v, what))
-  return Object.assign(reader, { optional: true as const })
+/** A field that need not be there; `record` leaves it out then. */
+export function optional<T>(read: Reader<T>): Reader<T | undefined> {
+  return (v, what) => (v === undefined ? undefined : read(v, what))
 }
 
 /** A field that says `null` when it has nothing. */
@@ -79,26 +74,15 @@ export function orNull<T>(read: Reader<T>): Reader<T | null> {
   return (v, what) => (v === null ? null : read(v, what))
 }
 
-type Fields = Readonly<Record<string, Reader<unknown>>>
-type Value<R> = R extends Reader<infer T> ? T : never
-type OptionalKey<F> = { [K in keyof F]: F[K] extends Optional<unknown> ? K : never }[keyof F]
-
-/** What `record` makes of its fields. */
-export type Shape<F extends Fields> = {
-  readonly [K in Exclude<keyof F, OptionalKey<F>>]: Value<F[K]>
-} & { readonly [K in OptionalKey<F>]?: Exclude<Value<F[K]>, undefined> }
-
 /** An object with these fields; what else it has is left out. */
-export function record<F extends Fields>(fields: F): Reader<Shape<F>> {
-  return (v, what = '') => {
+export function record<F extends Readonly<Record<string, Reader<unknown>>>>(fields: F) {
+  type Whole = { [K in keyof F]: ReturnType<F[K]> }
+  return (v: unknown, what = ''): Present<Whole> => {
     const o = object(v, what)
     const read = Object.entries(fields).map(([key, field]) => [key, field(o[key], at(what, key))])
-    return Object.fromEntries(read.filter(([, value]) => value !== undefined)) as Shape<F>
+    return present(Object.fromEntries(read) as Whole)
   }
 }
-
-/** A moment of a boot (`damping.ts`). */
-export const moment = record({ bootMs: number, bootId: text })
 
 /** A reading of the clocks. */
 export const stamp: Reader<Now> = record({ wallMs: number, bootMs: number, bootId: text })

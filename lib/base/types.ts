@@ -33,19 +33,10 @@ export interface Now {
   readonly bootId: string
 }
 
-export type Layer = 'registry' | 'netns' | 'egress' | 'process' | 'cdp' | 'page' | 'relay' | 'api'
-
 /** The path of a node in order of attribution: the first failing layer owns the fault. */
-export const LAYERS: readonly Layer[] = [
-  'registry',
-  'netns',
-  'egress',
-  'process',
-  'cdp',
-  'page',
-  'relay',
-  'api',
-]
+export const LAYERS = ['registry', 'netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api'] as const
+
+export type Layer = (typeof LAYERS)[number]
 
 export type VerdictState = 'healthy' | 'unhealthy' | 'unknown'
 

@@ -1,5 +1,6 @@
 import { rmdirSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import type { Paths } from '../base/paths.ts'
 import { describe, run } from '../host/exec.ts'
 import { systemctlOk } from '../host/systemctl.ts'
@@ -38,11 +39,8 @@ function onFiles(p: Paths, action: Action): void {
   for (const path of action.paths) {
     rmSync(path, { force: true })
     if (!path.endsWith('/netvm.conf')) continue
-    try {
-      rmdirSync(dirname(path))
-    } catch {
-      // Somebody else's drop-ins are in it.
-    }
+    // It stays when somebody else's drop-ins are in it.
+    attempt(() => rmdirSync(dirname(path)))
   }
 }
 

@@ -62,13 +62,8 @@ function tell(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegist
   if (told === before) return
   for (const [i, e] of registry.errors.entries()) {
     if (before.split('\n').includes(lines[i] ?? '')) continue
-    const said = {
-      level: 'WARN',
-      code: 'row-refused',
-      text: refusal(e),
-      next: editCommand(registry),
-    } as const
-    log.write(e.name ?? 'fleet', said)
+    const next = editCommand(registry)
+    log.write(e.name ?? 'fleet', { level: 'WARN', code: 'row-refused', text: refusal(e), next })
   }
   writeState(path, { told })
 }

@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import { fromOs } from '../base/errors.ts'
 import { isRecord } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
@@ -108,6 +109,7 @@ export function writeAtomic(
   mode: number,
   opts: WriteOptions = {},
 ): void {
+  const { owner, sync = true } = opts
   const dir = dirname(path)
   const tmp = `${path}.tmp-${process.pid}`
   mkdirSync(dir, { recursive: true, mode: 0o755 })
@@ -115,9 +117,10 @@ export function writeAtomic(
     const fd = openNew(tmp)
     try {
       writeFileSync(fd, text)
-      if (opts.owner !== undefined) chown(fd, opts.owner)
+      // A plain user that edits its own file may not, and need not.
+      if (owner !== undefined) attempt(() => fchownSync(fd, owner.uid, owner.gid))
       fchmodSync(fd, mode)
-      if (opts.sync !== false) fsyncSync(fd)
+      if (sync) fsyncSync(fd)
     } finally {
       closeSync(fd)
     }
@@ -128,7 +131,7 @@ export function writeAtomic(
     if (err instanceof Error) (err as NodeJS.ErrnoException).path ??= path
     throw err
   }
-  if (opts.sync !== false) syncDir(dir)
+  if (sync) syncDir(dir)
 }
 
 /** Makes a file that was not there; what a killed run whose pid we have now left under this name goes first. */
@@ -139,14 +142,6 @@ function openNew(path: string): number {
     if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err
     rmSync(path, { force: true })
     return openSync(path, 'wx', 0o600)
-  }
-}
-
-function chown(fd: number, owner: { uid: number; gid: number }): void {
-  try {
-    fchownSync(fd, owner.uid, owner.gid)
-  } catch {
-    // A plain user that edits its own file.
   }
 }
 
