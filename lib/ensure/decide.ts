@@ -63,7 +63,7 @@ function nodeFindings(o: Observation, n: NodeLook): (Finding | undefined)[] {
     differ,
     relayAddress(o, n),
     queue(n),
-    ...scheduled(o, name, watchdogTimer(name), watchdogService(name), want),
+    ...scheduled(o, name, `chromebox-watchdog@${name}`, want),
     ...nodeInForce(n.node, o.units),
     target(o, name),
     namespace(o, name),
@@ -79,26 +79,24 @@ const SCHEDULE = ['timer-never', 'timer-infinite', 'timer-once', 'timer-far', 't
 function scheduled(
   o: Observation,
   scope: string,
-  timer: string,
-  service: string,
+  name: string,
   want: { argv: string; periodMs: number; held: boolean; written: boolean },
 ): (Finding | undefined)[] {
-  const [t, s] = [o.units[timer], o.units[service]]
-  const timerForce = want.written ? timerInForce(scope, timer, t, want.periodMs) : undefined
-  const serviceForce = serviceInForce(scope, service, s, want.argv)
-  let drift = timerFinding(scope, timer, t, o.nowMs, s?.startedMs)
+  const subject = (unit: string) => ({ scope, unit, look: o.units[unit] })
+  const [timer, service] = [subject(`${name}.timer`), subject(`${name}.service`)]
+  const timerForce = want.written ? timerInForce(timer, want.periodMs) : undefined
+  const serviceForce = serviceInForce(service, want.argv)
+  let drift = timerFinding(timer, o.nowMs, service.look?.startedMs)
   // A timer whose service cannot be loaded does not start, or fails when it is due.
-  const futile = s !== undefined && s.load !== 'loaded' && s.load !== 'not-found'
+  const futile = !['loaded', 'not-found', undefined].includes(service.look?.load)
   if (drift && drift.actions.length > 0 && (want.held || futile)) drift = undefined
   if (drift && timerForce && SCHEDULE.includes(drift.code)) drift = undefined
-  const stuck = serviceForce ? undefined : heldFinding(scope, timer, t, service, s, o.nowMs)
-  const look = s && { ...s, periodMs: t?.periodMs ?? s.periodMs }
   return [
     timerForce,
     drift,
     serviceForce,
-    stuck,
-    serviceFinding(scope, service, look, o.nowMs, o.resetAgoMs[service]),
+    serviceForce ? undefined : heldFinding(timer, service, o.nowMs),
+    serviceFinding(service, timer.look?.periodMs, o.nowMs, o.resetAgoMs[service.unit]),
   ]
 }
 
@@ -184,7 +182,7 @@ function namespace(o: Observation, name: string): Finding | undefined {
 }
 
 function loopFindings(o: Observation, loop: (typeof LOOPS)[number]): (Finding | undefined)[] {
-  const [timer, service] = [`${loop}.timer`, `${loop}.service`]
+  const timer = `${loop}.timer`
   // A unit file that is missing is a finding of its own, and repaired before this one can be seen.
   if (o.missingUnitFiles.some((m) => m.name.endsWith(`/${timer}`) && m.copy !== undefined)) {
     const says = `${timer} was not there to fire`
@@ -192,7 +190,7 @@ function loopFindings(o: Observation, loop: (typeof LOOPS)[number]): (Finding | 
   }
   const held = o.legacy.some((l) => l.scope === 'fleet' && l.what.includes(loop))
   const want = { argv: `/usr/local/bin/${loop}`, periodMs: PERIOD_MS[loop], held, written: true }
-  return scheduled(o, 'fleet', timer, service, want)
+  return scheduled(o, 'fleet', loop, want)
 }
 
 function orphanFindings(orphan: Orphan): Finding[] {

@@ -4,6 +4,13 @@ import type { Action, Finding, UnitLook } from './types.ts'
 /** Slack of every limit, in milliseconds: accuracy of the timer, the run itself, a loaded machine. */
 export const SLACK_MS = 15_000
 
+/** A unit, whose drift it would be, and how systemd has it; without a look there is no such unit. */
+export interface Subject {
+  readonly scope: string
+  readonly unit: string
+  readonly look: UnitLook | undefined
+}
+
 /** Drift that only a person may end, with the command for it. */
 export function report(scope: string, code: string, says: string, next: string): Finding {
   return { scope, code, says, actions: [], did: '', next }

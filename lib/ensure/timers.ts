@@ -1,6 +1,6 @@
 /** What is wrong with a timer or with the service it fires. Pure. */
 import { EXIT } from '../base/exit-codes.ts'
-import { act, isMasked, repair, report, SLACK_MS, span, unmask } from './finding.ts'
+import { act, isMasked, repair, report, SLACK_MS, type Subject, span, unmask } from './finding.ts'
 import { refusedNext } from './force.ts'
 import type { Finding, UnitLook } from './types.ts'
 
@@ -18,18 +18,13 @@ const RESET_AGAIN_MS = 3_600_000
  * comes after it too.
  * @param ranMs when its service was last started, by whomever, in milliseconds of the monotonic clock
  */
-export function timerFinding(
-  scope: string,
-  unit: string,
-  look: UnitLook | undefined,
-  nowMs: number,
-  ranMs = 0,
-): Finding | undefined {
+export function timerFinding(timer: Subject, nowMs: number, ranMs = 0): Finding | undefined {
+  const { scope, unit, look } = timer
   const drift = (code: string, says: string, ...verbs: ('enable' | 'restart' | 'reset-failed')[]) => {
     const did = verbs.includes('enable') ? 'enabled and armed' : 'armed again'
     return repair(scope, code, `${unit} ${says}`, act(unit, ...verbs), did)
   }
-  const bad = notLoaded(scope, 'timer', unit, look)
+  const bad = notLoaded(timer, 'timer')
   if (bad !== undefined || look === undefined) return bad
   const enabled = look.file === 'enabled'
   if (!enabled && look.active !== 'active') {
@@ -52,12 +47,7 @@ export function timerFinding(
 }
 
 /** A unit that systemd has not loaded: a timer, or the service behind it. */
-function notLoaded(
-  scope: string,
-  kind: 'timer' | 'service',
-  unit: string,
-  look: UnitLook | undefined,
-): Finding | undefined {
+function notLoaded({ scope, unit, look }: Subject, kind: 'timer' | 'service'): Finding | undefined {
   const finding = (what: string, says: string, next: string) =>
     report(scope, `${kind}-${what}`, `${unit} ${says}`, next)
   if (look === undefined || look.load === 'not-found') {
@@ -98,35 +88,32 @@ function notFiring(look: UnitLook, nowMs: number, ranMs: number): [code: string,
  * A timer whose service does not end waits for it for ever, and systemd calls that `running`. A service that
  * is still starting is judged by itself.
  */
-export function heldFinding(
-  scope: string,
-  timer: string,
-  look: UnitLook | undefined,
-  unit: string,
-  service: UnitLook | undefined,
-  nowMs: number,
-): Finding | undefined {
-  const { periodMs, lastMs } = look ?? {}
-  if (look?.sub !== 'running' || service?.active !== 'active') return undefined
+export function heldFinding(timer: Subject, { unit, look }: Subject, nowMs: number): Finding | undefined {
+  const { periodMs, lastMs } = timer.look ?? {}
+  if (timer.look?.sub !== 'running' || look?.active !== 'active') return undefined
   if (periodMs === undefined || lastMs === undefined) return undefined
   if (nowMs - lastMs <= STALE_PERIODS * periodMs + SLACK_MS) return undefined
-  const triggered = `${timer} last triggered ${span(nowMs - lastMs)} ago, its period is ${span(periodMs)}`
+  const triggered = `${timer.unit} last triggered ${span(nowMs - lastMs)} ago, its period is ${span(periodMs)}`
   const says = `${triggered}: ${unit} has not ended since`
-  return repair(scope, 'timer-held', says, act(unit, 'stop'), `${unit} stopped`)
+  return repair(timer.scope, 'timer-held', says, act(unit, 'stop'), `${unit} stopped`)
 }
 
-/** What is wrong with the service behind a timer. Its verdicts (exit 1 and 2) are not: they are its work. */
+/**
+ * What is wrong with the service behind a timer. Its verdicts (exit 1 and 2) are not: they are its work.
+ * @param periodMs the timer's
+ * @param resetAgoMs when we last reset its failure
+ */
 export function serviceFinding(
-  scope: string,
-  unit: string,
-  look: UnitLook | undefined,
+  service: Subject,
+  periodMs: number | undefined,
   nowMs: number,
   resetAgoMs: number | undefined,
 ): Finding | undefined {
-  const bad = notLoaded(scope, 'service', unit, look)
+  const { scope, unit, look } = service
+  const bad = notLoaded(service, 'service')
   if (bad !== undefined || look === undefined) return bad
   if (look.active === 'activating' && look.startedMs !== undefined) {
-    const limit = Math.min(look.startTimeoutMs ?? Number.POSITIVE_INFINITY, look.periodMs ?? 300_000)
+    const limit = Math.min(look.startTimeoutMs ?? Number.POSITIVE_INFINITY, periodMs ?? 300_000)
     const age = nowMs - look.startedMs
     if (age <= limit + SLACK_MS) return undefined
     const says = `${unit} has been activating for ${span(age)} and blocks the runs after it`
