@@ -82,15 +82,8 @@ function openDir(path: string): number {
 }
 
 function makeDir(path: string): void {
-  try {
-    mkdirSync(path, { mode: QUEUE_MODE })
-  } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    if (code === 'EEXIST') return
-    if (code !== 'ENOENT') throw err
-    mkdirSync(path, { recursive: true, mode: QUEUE_MODE })
-  }
-  giveToGroup(path)
+  const made = mkdirSync(path, { recursive: true, mode: QUEUE_MODE })
+  if (made !== undefined) giveToGroup(path)
 }
 
 /** Where tmpfiles has not been at work (no setgid parent), root hands the directory to the group. */

@@ -22,7 +22,7 @@ import {
 /** Longest wait for a slot unless told otherwise, in ms. */
 export const QUEUE_TIMEOUT_MS = 60_000
 /** A wait longer than this is worth a warning, in ms. */
-export const SLOW_WAIT_MS = 10_000
+const SLOW_WAIT_MS = 10_000
 /** How often a waiter looks at the list without having been woken; covers a lost inotify event, in ms. */
 const RELIST_MS = 1000
 
@@ -222,7 +222,10 @@ async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Pro
     if (overtaken()) stop()
   })
   try {
-    const first = await firstLocked(tries)
+    // The first that gets its lock; none when all have ended without one.
+    const first = await Promise.any(
+      tries.map((t) => t.wait.locked.then((locked) => (locked ? t : Promise.reject()))),
+    ).catch(() => undefined)
     for (const t of tries) {
       if (t === first) continue
       t.wait.cancel()
@@ -232,24 +235,6 @@ async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Pro
   } finally {
     unwatch()
   }
-}
-
-interface Try extends Taken {
-  readonly wait: { readonly locked: Promise<boolean> }
-}
-
-/** The first try that got its lock; undefined when all have ended without one. */
-function firstLocked<T extends Try>(tries: readonly T[]): Promise<T | undefined> {
-  return new Promise((resolve) => {
-    let left = tries.length
-    for (const t of tries) {
-      t.wait.locked.then((locked) => {
-        left--
-        if (locked) resolve(t)
-        else if (left === 0) resolve(undefined)
-      })
-    }
-  })
 }
 
 /** Calls `fn` now, when the directory changes, and every second; out of inotify instances, every second only. */

@@ -19,7 +19,7 @@ export interface Ticket {
 }
 
 export function isPriority(v: unknown): v is Priority {
-  return v === 'high' || v === 'normal' || v === 'low'
+  return PRIORITIES.includes(v as Priority)
 }
 
 /**

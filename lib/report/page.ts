@@ -1,13 +1,15 @@
-import { wallIso } from '../base/clock.ts'
-import type { Config } from '../base/config.ts'
+import { now, wallIso } from '../base/clock.ts'
+import { type Config, DEFAULTS } from '../base/config.ts'
 import { elapsedMs, notAhead } from '../base/damping.ts'
+import { ConfigError } from '../base/errors.ts'
 import { type Paths, pagePath } from '../base/paths.ts'
+import { present } from '../base/present.ts'
 import { optional, type Reader, record, stamp, text } from '../base/shape.ts'
 import { seconds } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
 import { besideLock } from '../store/lock.ts'
 import { readState, writeState } from '../store/state.ts'
-import type { Line } from './line.ts'
+import { type Line, said } from './line.ts'
 import type { Log } from './log.ts'
 
 export type PageKind =
@@ -68,25 +70,19 @@ export function decidePage(
   }
   const { reason } = event
   const other = event.byReason === true && open?.reason !== reason
-  // Well for long enough, but nobody ran to say so: that period is over, this is a new one.
-  if (open === undefined || settled || other) {
-    return { say: 'page', memory: { open: { since: at, lastPaged: at, reason } } }
-  }
+  const told = (say: Say, since: Now) => ({ say, memory: { open: { since, lastPaged: at, reason } } })
+  // Healthy for long enough, but nobody ran to say so: that period is over, this is a new one.
+  if (open === undefined || settled || other) return told('page', at)
   const { since, lastPaged } = open
-  if (lastPaged === undefined) return { say: 'page', memory: { open: { since, lastPaged: at, reason } } }
-  if (elapsedMs(lastPaged, at) >= repeatMs)
-    return { say: 'repeat', memory: { open: { since, lastPaged: at, reason } } }
+  if (lastPaged === undefined) return told('page', since)
+  if (elapsedMs(lastPaged, at) >= repeatMs) return told('repeat', since)
   return { say: undefined, memory: { open: { since, lastPaged, reason } } }
 }
 
 /** What is ahead of the clock counts from now on: a page that nobody repeats until the clock is there is a lost one. */
 function standing(open: NonNullable<PageMemory['open']>, at: Now): NonNullable<PageMemory['open']> {
-  const { lastPaged, wellSince } = open
-  return {
-    ...open,
-    ...(lastPaged && { lastPaged: notAhead(lastPaged, at) }),
-    ...(wellSince && { wellSince: notAhead(wellSince, at) }),
-  }
+  const fix = (then: Now | undefined) => then && notAhead(then, at)
+  return present({ ...open, lastPaged: fix(open.lastPaged), wellSince: fix(open.wellSince) })
 }
 
 export interface PageContext {
@@ -105,17 +101,17 @@ export type Paged = Omit<Line, 'level'>
  * @param node a node's name, or `fleet`
  * @returns what was said, if anything
  */
-export function page(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
-  const event = { failing: true, reason: said.text, byReason: kind === 'config-fault' }
-  return handle(ctx, kind, node, event, said)
+export function page(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
+  const event = { failing: true, reason: words.text, byReason: kind === 'config-fault' }
+  return handle(ctx, kind, node, event, words)
 }
 
 /**
  * Reports that a fault is over. Call it on every run that finds the layer well, not only on the first: the
  * recovery is told once it has held. Without an open fault it costs one failed open(2). Never throws.
  */
-export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
-  return handle(ctx, kind, node, { failing: false, reason: said.text }, said)
+export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
+  return handle(ctx, kind, node, { failing: false, reason: words.text }, words)
 }
 
 /** The uplink is one for the fleet, whoever noticed it. */
@@ -123,7 +119,7 @@ export function pageKey(kind: PageKind, node: string): string {
   return kind === 'uplink-fault' ? 'uplink' : `${node}.${kind}`
 }
 
-function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent, said: Paged) {
+function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent, words: Paged) {
   const path = pagePath(ctx.p, pageKey(kind, node))
   const decide = () => {
     const memory = load(path)
@@ -143,7 +139,7 @@ function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent
     if (say !== undefined)
       ctx.log.write(
         node,
-        { ...said, level: 'PAGE', text: sentence(say, kind, event.reason, before, ctx.now) },
+        { ...words, level: 'PAGE', text: sentence(say, kind, event.reason, before, ctx.now) },
         { kind, page: say },
       )
     return say
@@ -182,3 +178,22 @@ const parseMemory: Reader<PageMemory> = record({
     record({ since: stamp, lastPaged: optional(stamp), reason: text, wellSince: optional(stamp) }),
   ),
 })
+
+/**
+ * A broken netvm.env or registry stops every supervisor on this host, so it must report itself: once per
+ * fault text, whichever supervisor meets it first, and again every four hours (the configured interval
+ * cannot be read). For runs by a timer; a person sees the error on the terminal. Never throws.
+ * @returns undefined too when the error is no ConfigError
+ */
+export function pageConfigFault(p: Paths, log: Log, err: unknown): Say | undefined {
+  if (!(err instanceof ConfigError)) return undefined
+  return page({ p, config: DEFAULTS, now: now(p), log }, 'config-fault', 'fleet', {
+    ...said('config-refused', { why: err.message }),
+    ...(err.next === undefined ? {} : { next: err.next }),
+  })
+}
+
+/** Call it whenever configuration and registry were read: closes the fault above once that has held. */
+export function pageConfigWell(ctx: PageContext): Say | undefined {
+  return pageRecovered(ctx, 'config-fault', 'fleet', said('config-recovered'))
+}
