@@ -115,26 +115,14 @@ function fault(err: Error): OsFault | undefined {
   }
   const where = (dest ?? path)?.replace(/\.tmp-\d+$/, '')
   const denied = code === 'EACCES' || code === 'EPERM'
-  if (where === undefined) {
-    return {
-      text: `cannot ${DOING[syscall] ?? syscall}: ${means} (${code})`,
-      next: nextWithout(code),
-      denied,
-    }
-  }
-  const inTheWay = code === 'ENOTDIR' || code === 'EEXIST' ? notDirectory(where) : undefined
+  const inTheWay = where && ['ENOTDIR', 'EEXIST'].includes(code) ? notDirectory(where) : undefined
   if (inTheWay !== undefined) {
-    return {
-      text: `${inTheWay} is no directory, and one is needed there (${code})`,
-      next: away(inTheWay),
-      denied,
-    }
+    const text = `${inTheWay} is no directory, and one is needed there (${code})`
+    return { text, next: away(inTheWay), denied }
   }
-  return {
-    text: `cannot ${DOING[syscall] ?? syscall} ${where}: ${means} (${code})`,
-    next: nextFor(code, where),
-    denied,
-  }
+  const what = `${DOING[syscall] ?? syscall}${where === undefined ? '' : ` ${where}`}`
+  const next = where === undefined ? nextWithout(code) : nextFor(code, where)
+  return { text: `cannot ${what}: ${means} (${code})`, next, denied }
 }
 
 function nextWithout(code: string): string {

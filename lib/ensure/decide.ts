@@ -13,6 +13,15 @@ export const watchdogTimer = (node: string) => `chromebox-watchdog@${node}.timer
 export const watchdogService = (node: string) => `chromebox-watchdog@${node}.service`
 export const nodeTarget = (node: string) => `netvm-node@${node}.target`
 
+/** The units that are the node itself. */
+export const nodeParts = (node: string) => [
+  `netvm-netns@${node}.service`,
+  `netvm-tunnel@${node}.service`,
+  `chromebox@${node}.service`,
+  `cdp-relay@${node}.socket`,
+  `cdp-relay@${node}.service`,
+]
+
 /** Every finding, in the order in which they are to be repaired: files before the units that read them. */
 export function decideDrift(o: Observation): Finding[] {
   const found = [
@@ -158,14 +167,7 @@ function tunnelLeft(o: Observation, n: NodeLook): Finding | undefined {
 
 /** What runs on when it is masked, and cannot be started again when it ends: reported before that happens. */
 function masked(o: Observation, name: string): Finding[] {
-  const units = [
-    `netvm-netns@${name}.service`,
-    `netvm-tunnel@${name}.service`,
-    `chromebox@${name}.service`,
-    `cdp-relay@${name}.socket`,
-    `cdp-relay@${name}.service`,
-  ]
-  return units.flatMap((unit) => {
+  return nodeParts(name).flatMap((unit) => {
     const look = o.units[unit]
     if (look === undefined || !isMasked(look)) return []
     const says = `${unit} is masked by hand: it cannot be started again`

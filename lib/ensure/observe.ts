@@ -12,7 +12,7 @@ import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../
 import { isNodeName } from '../registry/names.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
+import { LOOPS, nodeParts, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
 import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
@@ -81,11 +81,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
       watchdogTimer(name),
       watchdogService(name),
       nodeTarget(name),
-      `netvm-netns@${name}.service`,
-      `cdp-relay@${name}.socket`,
-      `cdp-relay@${name}.service`,
-      `chromebox@${name}.service`,
-      `netvm-tunnel@${name}.service`,
+      ...nodeParts(name),
     ]),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
@@ -102,7 +98,13 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
       return { node, files, queueReady: queueReady(p, node.name), tunnelConfigured: tunnel }
     }),
     orphans: orphans(p, parsed, known),
-    rowErrors: rowErrors(parsed, ctx.config.registry, only),
+    rowErrors: parsed.errors
+      .filter((e) => only === undefined || e.name === only)
+      .map((e) => ({
+        scope: e.name ?? 'fleet',
+        text: `row refused, node not supervised: ${parsed.path} line ${e.line}: ${e.reason}`,
+        next: `editor ${shellWord(ctx.config.registry)}`,
+      })),
     units: looks,
     missingUnitFiles: UNIT_FILES.filter((name) => !existsSync(join(p.unitDir, name))).map((name) => ({
       name: join(p.unitDir, name),
@@ -210,16 +212,6 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     })
   }
   return found.filter((o) => o.enabled.length + o.active.length + o.files.length > 0)
-}
-
-function rowErrors(parsed: ParsedRegistry, path: string, only: string | undefined) {
-  return parsed.errors
-    .filter((e) => only === undefined || e.name === only)
-    .map((e) => ({
-      scope: e.name ?? 'fleet',
-      text: `row refused, node not supervised: ${path} line ${e.line}: ${e.reason}`,
-      next: `editor ${shellWord(path)}`,
-    }))
 }
 
 /** The release's own copy of a unit file, which scripts/install puts beside the programs. */

@@ -1,3 +1,4 @@
+import { attempt } from '../base/attempt.ts'
 import { now, wallIso } from '../base/clock.ts'
 import { type Config, DEFAULTS } from '../base/config.ts'
 import { elapsedMs, notAhead } from '../base/damping.ts'
@@ -102,8 +103,7 @@ export type Paged = Omit<Line, 'level'>
  * @returns what was said, if anything
  */
 export function page(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
-  const event = { failing: true, reason: words.text, byReason: kind === 'config-fault' }
-  return handle(ctx, kind, node, event, words)
+  return handle(ctx, kind, node, true, words)
 }
 
 /**
@@ -111,7 +111,7 @@ export function page(ctx: PageContext, kind: PageKind, node: string, words: Page
  * recovery is told once it has held. Without an open fault it costs one failed open(2). Never throws.
  */
 export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
-  return handle(ctx, kind, node, { failing: false, reason: words.text }, words)
+  return handle(ctx, kind, node, false, words)
 }
 
 /** The uplink is one for the fleet, whoever noticed it. */
@@ -119,7 +119,8 @@ export function pageKey(kind: PageKind, node: string): string {
   return kind === 'uplink-fault' ? 'uplink' : `${node}.${kind}`
 }
 
-function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent, words: Paged) {
+function handle(ctx: PageContext, kind: PageKind, node: string, failing: boolean, words: Paged) {
+  const event = { failing, reason: words.text, byReason: kind === 'config-fault' }
   const path = pagePath(ctx.p, pageKey(kind, node))
   const decide = () => {
     const memory = load(path)
@@ -131,17 +132,11 @@ function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent
   // Several watchdogs see a fleet-wide fault in the same second: one of them tells.
   return besideLock(ctx.p, `page-${pageKey(kind, node)}`, LOCK_WAIT_MS, () => {
     const { before, say, memory } = decide()
-    try {
-      writeState(path, memory)
-    } catch {
-      // Told again at every run then. Better than not at all.
-    }
-    if (say !== undefined)
-      ctx.log.write(
-        node,
-        { ...words, level: 'PAGE', text: sentence(say, kind, event.reason, before, ctx.now) },
-        { kind, page: say },
-      )
+    // Where it cannot be written, the page is repeated at every run. Better than not at all.
+    attempt(() => writeState(path, memory))
+    if (say === undefined) return undefined
+    const text = sentence(say, kind, event.reason, before, ctx.now)
+    ctx.log.write(node, { ...words, level: 'PAGE', text }, { kind, page: say })
     return say
   })
 }
@@ -160,15 +155,11 @@ function sentence(say: Say, kind: PageKind, reason: string, before: PageMemory, 
 }
 
 function load(path: string): PageMemory {
-  try {
-    // Cautious after a corrupt file: a fault may be open, and nobody knows who was told.
-    const unknown = (): PageMemory => ({
-      open: { since: NEVER, reason: 'unknown: the page record was corrupt' },
-    })
-    return readState(path, parseMemory, unknown, () => ({})).value
-  } catch {
-    return {}
-  }
+  // Cautious after a corrupt file: a fault may be open, and nobody knows who was told.
+  const unknown = (): PageMemory => ({
+    open: { since: NEVER, reason: 'unknown: the page record was corrupt' },
+  })
+  return attempt(() => readState(path, parseMemory, unknown, () => ({})).value) ?? {}
 }
 
 const NEVER: Now = { wallMs: 0, bootMs: 0, bootId: '' }
