@@ -127,6 +127,8 @@ function wrap(node: string, path: string, fd: number): QueueDir {
  * @param create `no`: undefined when it is not there; `yes`: made when needed; `only`: fails when it is there
  * @throws NetvmError when the entry is a link, a directory or has a second name
  */
+export function openEntry(dir: QueueDir, name: string, create: 'yes' | 'only'): number
+export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined
 export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined {
   const flags = { no: 0, yes: constants.O_CREAT, only: constants.O_CREAT | constants.O_EXCL }[create]
   let fd: number
@@ -155,7 +157,18 @@ function named(err: unknown, path: string): unknown {
   return err
 }
 
-/** Descriptors of the slots, for a caller that locks or asks them; close what is not kept. */
-export function openSlot(dir: QueueDir, slot: string): number {
-  return openEntry(dir, slot, 'yes') as number
+/** What `fn` makes of an open file of the directory; undefined when that is not there. */
+export function withEntry<T>(
+  dir: QueueDir,
+  name: string,
+  create: 'no' | 'yes',
+  fn: (fd: number) => T,
+): T | undefined {
+  const fd = openEntry(dir, name, create)
+  if (fd === undefined) return undefined
+  try {
+    return fn(fd)
+  } finally {
+    closeSync(fd)
+  }
 }

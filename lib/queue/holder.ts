@@ -20,7 +20,7 @@ import { clean } from '../base/text.ts'
 import { listPids, readArgv, readStat } from '../host/proc.ts'
 import { tryFlock } from '../store/flock.ts'
 import { lookAtProcess, ownName } from '../store/process-name.ts'
-import { openEntry, openSlot, type QueueDir, SLOTS } from './dir.ts'
+import { openEntry, type QueueDir, SLOTS, withEntry } from './dir.ts'
 import { PRIORITIES, type Priority } from './ticket.ts'
 
 /** Who is in a slot, or waits for one. */
@@ -75,15 +75,12 @@ export function ownRecord(p: Paths, doing: string, priority: Priority): string {
 
 /** Leaves our name beside a slot that we hold. The lock is what counts: a full disk only costs the name. */
 export function leaveName(dir: QueueDir, slot: string, record: string): void {
-  attempt(() => {
-    const fd = openEntry(dir, recordName(slot), 'yes') as number
-    try {
+  attempt(() =>
+    withEntry(dir, recordName(slot), 'yes', (fd) => {
       ftruncateSync(fd, 0)
       writeSync(fd, record, 0)
-    } finally {
-      closeSync(fd)
-    }
-  })
+    }),
+  )
 }
 
 /** Takes our name away again, before the lock is dropped. */
@@ -101,12 +98,9 @@ export function readClient(p: Paths, dir: QueueDir, name: string): Client | unde
 }
 
 function readEntry(dir: QueueDir, name: string): string {
-  const fd = attempt(() => openEntry(dir, name, 'no'))
-  if (fd === undefined) return ''
   const bytes = Buffer.alloc(MAX_RECORD)
-  const length = attempt(() => readSync(fd, bytes, 0, MAX_RECORD, 0)) ?? 0
-  closeSync(fd)
-  return bytes.toString('utf8', 0, length)
+  const length = attempt(() => withEntry(dir, name, 'no', (fd) => readSync(fd, bytes, 0, MAX_RECORD, 0)))
+  return bytes.toString('utf8', 0, length ?? 0)
 }
 
 /**
@@ -115,7 +109,7 @@ function readEntry(dir: QueueDir, name: string): string {
  */
 export function slotStates(p: Paths, dir: QueueDir): SlotState[] {
   return SLOTS.map((slot) => {
-    const fd = openSlot(dir, slot)
+    const fd = openEntry(dir, slot, 'yes')
     try {
       if (tryFlock(fd, 'shared')) return { slot, held: false }
       const holder = readClient(p, dir, recordName(slot)) ?? findHolder(p, fd)

@@ -5,9 +5,9 @@ import { seconds } from '../base/text.ts'
 import { readStat } from '../host/proc.ts'
 import { assertNodeName } from '../registry/names.ts'
 import { tryFlock, waitFlock } from '../store/flock.ts'
-import { isStopped } from '../store/process-name.ts'
+import { isStopped, ownCommand } from '../store/process-name.ts'
 import { describeSlots } from './depth.ts'
-import { openEntry, openQueueDir, openSlot, type QueueDir, SLOTS } from './dir.ts'
+import { openEntry, openQueueDir, type QueueDir, SLOTS } from './dir.ts'
 import { leaveName, ownRecord, takeName } from './holder.ts'
 import {
   isPriority,
@@ -73,7 +73,7 @@ export async function acquireSlot(node: string, opts: SlotOptions = {}): Promise
   const began = performance.now()
   const priority = opts.priority ?? defaultPriority()
   const dir = openQueueDir(p, assertNodeName(node))
-  const record = ownRecord(p, opts.doing ?? defaultDoing(), priority)
+  const record = ownRecord(p, opts.doing ?? ownCommand(), priority)
   try {
     const waiting = line(p, dir).length > 0
     // Whoever comes while others wait gets in line behind them, even when a slot is just free.
@@ -106,13 +106,9 @@ function held(dir: QueueDir, taken: Taken, waitedMs: number): Slot {
   }
 }
 
-function defaultDoing(): string {
-  return [process.argv[1]?.split('/').at(-1) ?? 'node', ...process.argv.slice(2)].join(' ')
-}
-
 function takeFree(dir: QueueDir): Taken | undefined {
   for (const slot of SLOTS) {
-    const fd = openSlot(dir, slot)
+    const fd = openEntry(dir, slot, 'yes')
     if (tryFlock(fd)) return { slot, fd }
     closeSync(fd)
   }
@@ -167,7 +163,7 @@ async function queueUp(
 function takeTicket(dir: QueueDir, priority: Priority, record: string): { name: string; fd: number } {
   const arrivedUs = Number(process.hrtime.bigint() / 1000n)
   const name = ticketName(priority, arrivedUs, process.pid, (sequence++).toString(36))
-  const fd = openEntry(dir, `new-${name}`, 'only') as number
+  const fd = openEntry(dir, `new-${name}`, 'only')
   try {
     writeSync(fd, record, 0)
     tryFlock(fd)
@@ -211,7 +207,7 @@ async function outlive(dir: QueueDir, name: string, end: number): Promise<void> 
  */
 async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Promise<Taken | undefined> {
   const tries = SLOTS.map((slot) => {
-    const fd = openSlot(dir, slot)
+    const fd = openEntry(dir, slot, 'yes')
     return { slot, fd, wait: waitFlock(fd, 'exclusive', end - performance.now()) }
   })
   const overtaken = () => predecessor(line(p, dir), mine) !== undefined

@@ -1,6 +1,7 @@
 import { now } from '../base/clock.ts'
 import { elapsedMs } from '../base/damping.ts'
 import { intentPath, type Paths } from '../base/paths.ts'
+import { present } from '../base/present.ts'
 import { number, oneOf, optional, record, stamp, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
@@ -51,7 +52,7 @@ export function readIntent(p: Paths, node: string): IntentRead {
     cautious,
     () => undefined,
   )
-  return { ...(value && { intent: value }), ...(corrupt && { corrupt }) }
+  return present({ intent: value, corrupt })
 }
 
 const shape = record({

@@ -8,7 +8,7 @@ import { fromJson, integer, record, stamp, text } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
 import type { Look, Now } from '../base/types.ts'
 import { tryFlock, waitFlock } from './flock.ts'
-import { isStopped, lookAtProcess, ownName, type ProcessName } from './process-name.ts'
+import { isStopped, lookAtProcess, ownCommand, ownName, type ProcessName } from './process-name.ts'
 
 /** Who holds a lock. */
 export interface Holder extends Omit<ProcessName, 'pidNs'> {
@@ -135,11 +135,10 @@ function lockPath(p: Paths, name: string): string {
 }
 
 function leaveName(fd: number, p: Paths, doing: string): void {
-  const program = process.argv[1]?.split('/').at(-1) ?? 'node'
   const own: ReturnType<typeof holderRecord> = {
     ...ownName(p),
     since: now(p),
-    program: clean([program, ...process.argv.slice(2)].join(' '), 80),
+    program: clean(ownCommand(), 80),
     doing: clean(doing, 120),
   }
   // The lock is what counts. A full tmpfs only costs the next one the name of the holder.

@@ -1,4 +1,5 @@
 import { readlinkSync } from 'node:fs'
+import { basename } from 'node:path'
 import { attempt } from '../base/attempt.ts'
 import { now } from '../base/clock.ts'
 import type { Paths } from '../base/paths.ts'
@@ -11,6 +12,12 @@ export interface ProcessName {
   readonly startTicks: number
   /** Its PID namespace; a pid says nothing in another one. */
   readonly pidNs: string
+}
+
+/** The command line of this process, for whoever is kept waiting by it. */
+export function ownCommand(): string {
+  const [, program = 'node', ...args] = process.argv
+  return [basename(program), ...args].join(' ')
 }
 
 export function ownName(p: Paths): ProcessName {
