@@ -1,5 +1,6 @@
 import { accessSync, constants, lstatSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { attempt } from './attempt.ts'
 
 /** What the operating system refused, for people: what happened, where, and one command to run next. */
 export interface OsFault {
@@ -166,23 +167,13 @@ function away(path: string): string {
 /** The path itself, or the nearest directory above it that is there. */
 export function nearest(path: string): string {
   for (let at = path; ; at = dirname(at)) {
-    if (at === '/' || at === '.') return at
-    try {
-      lstatSync(at)
-      return at
-    } catch {
-      // One further up.
-    }
+    if (at === '/' || at === '.' || attempt(() => lstatSync(at))) return at
   }
 }
 
 /** The nearest thing at or above a path, when that is no directory. */
 function notDirectory(path: string): string | undefined {
   const at = nearest(path)
-  try {
-    return statSync(at).isDirectory() ? undefined : at
-  } catch {
-    // A link that leads nowhere is in the way too.
-    return at
-  }
+  // A link that leads nowhere is in the way too.
+  return attempt(() => statSync(at).isDirectory()) ? undefined : at
 }

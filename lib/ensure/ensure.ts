@@ -63,7 +63,7 @@ function unitsOf(f: Finding): string[] {
   return f.actions.flatMap((a) => ('unit' in a ? [a.unit] : []))
 }
 
-/** The same finding in two looks. Its sentence is no part of that: it may tell how long it has lasted. */
+/** The same finding in two looks. Its sentence is no part of that: it may say how long it has lasted. */
 function key({ scope, code, actions, next = '' }: Finding): string {
   const about = actions.map((a) => [a.kind, 'unit' in a ? a.unit : 'path' in a ? a.path : ''])
   return JSON.stringify([scope, code, about, next])

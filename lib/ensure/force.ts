@@ -110,7 +110,7 @@ function inForce(
   judge: (look: UnitLook) => Fault | undefined,
   then = '',
 ): Finding | undefined {
-  // What is not loaded, or not the newest, is reported by itself.
+  // What is not loaded, or not the newest, is a finding of its own.
   const fault = look?.load !== 'loaded' || look.needReload ? undefined : judge(look)
   if (fault === undefined) return undefined
   const next = removeForeign(look, fault.keys, then) ?? `systemctl cat ${unit}`
@@ -135,6 +135,6 @@ export function refusedNext(unit: string, look: UnitLook): string {
   const { foreign = [] } = look
   const then = unit.endsWith('.timer') ? ` && systemctl restart ${unit}` : ''
   const culprit = foreign.length === 1 ? remove(foreign, then) : undefined
-  // verify reads the disk, where it may be mended already.
+  // verify reads the disk, where it may be repaired already.
   return culprit ?? `systemd-analyze verify ${unit} && systemctl daemon-reload`
 }

@@ -14,11 +14,7 @@ import type { Legacy } from './types.ts'
  * relays that run outside our units. Only what this shell can see.
  */
 export function findLegacy(p: Paths, nodes: readonly Node[]): Legacy[] {
-  const perNode = nodes.flatMap((node) => [
-    ...handWritten(p, node.name),
-    ...strayBrowser(p, node),
-    ...strayRelay(p, node),
-  ])
+  const perNode = nodes.flatMap((node) => [...handWritten(p, node.name), ...strays(p, node)])
   return [...perNode, ...userTimers(p), ...cronLines(p, nodes)]
 }
 
@@ -70,11 +66,15 @@ function cronLines(p: Paths, nodes: readonly Node[]): Legacy[] {
   return found
 }
 
-/** A browser on the node's port or profile that systemd did not start as the node's unit. */
-function strayBrowser(p: Paths, node: Node): Legacy[] {
-  const marks = [`--remote-debugging-port=${node.cdpPort}`, `--user-data-dir=/var/lib/chromebox/${node.name}`]
+function strays(p: Paths, node: Node): Legacy[] {
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return []
+  return [...strayBrowser(p, node, netns.value.inode), ...strayRelay(p, node)]
+}
+
+/** A browser on the node's port or profile that systemd did not start as the node's unit. */
+function strayBrowser(p: Paths, node: Node, netns: number | undefined): Legacy[] {
+  const marks = [`--remote-debugging-port=${node.cdpPort}`, `--user-data-dir=/var/lib/chromebox/${node.name}`]
   const found: Legacy[] = []
   for (const pid of attempt(() => listPids(p.proc)) ?? []) {
     const argv = readArgv(p.proc, pid)
@@ -82,7 +82,7 @@ function strayBrowser(p: Paths, node: Node): Legacy[] {
     if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
     // The same port in another namespace is another node's, or nobody's, business.
     const inside = netnsInode(p.proc, pid)
-    if (!inside.seen || inside.value !== netns.value.inode) continue
+    if (!inside.seen || inside.value !== netns) continue
     const what = `a browser outside chromebox@${node.name}.service (pid ${pid}, ${clean(argv[0] ?? '', 60)})`
     found.push({ scope: node.name, what, remove: `kill ${pid}`, armed: false })
   }
@@ -90,8 +90,6 @@ function strayBrowser(p: Paths, node: Node): Legacy[] {
 }
 
 function strayRelay(p: Paths, node: Node): Legacy[] {
-  const netns = lookNetns(p, node.netns)
-  if (!netns.seen || !netns.value.isNamespace) return []
   const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
   if (!listeners.seen) return []
   return listeners.value.flatMap(({ pid }): Legacy[] => {

@@ -86,7 +86,7 @@ function notFiring(look: UnitLook, nowMs: number, ranMs: number): [code: string,
 
 /**
  * A timer whose service does not end waits for it for ever, and systemd calls that `running`. A service that
- * is still starting is judged by itself.
+ * is still starting is judged by `serviceFinding`.
  */
 export function heldFinding(timer: Subject, { unit, look }: Subject, nowMs: number): Finding | undefined {
   const { periodMs, lastMs } = timer.look ?? {}

@@ -125,7 +125,7 @@ export interface Finding {
   readonly code: string
   /** What is wrong. */
   readonly says: string
-  /** What mends it; empty when only a person may. */
+  /** What repairs it; empty when only a person may. */
   readonly actions: readonly Action[]
   /** What the actions did, in words. */
   readonly did: string

@@ -157,13 +157,12 @@ function named(err: unknown, path: string): unknown {
   return err
 }
 
+type WithFd<T> = (fd: number) => T
+
 /** What `fn` makes of an open file of the directory; undefined when that is not there. */
-export function withEntry<T>(
-  dir: QueueDir,
-  name: string,
-  create: 'no' | 'yes',
-  fn: (fd: number) => T,
-): T | undefined {
+export function withEntry<T>(dir: QueueDir, name: string, create: 'yes', fn: WithFd<T>): T
+export function withEntry<T>(dir: QueueDir, name: string, create: 'no', fn: WithFd<T>): T | undefined
+export function withEntry<T>(dir: QueueDir, name: string, create: 'no' | 'yes', fn: WithFd<T>) {
   const fd = openEntry(dir, name, create)
   if (fd === undefined) return undefined
   try {

@@ -1,5 +1,4 @@
 import {
-  closeSync,
   fstatSync,
   ftruncateSync,
   readdirSync,
@@ -15,12 +14,13 @@ import { attempt } from '../base/attempt.ts'
 import { now } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
 import type { Paths } from '../base/paths.ts'
+import { present } from '../base/present.ts'
 import { fromJson, integer, oneOf, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import { listPids, readArgv, readStat } from '../host/proc.ts'
 import { tryFlock } from '../store/flock.ts'
 import { lookAtProcess, ownName } from '../store/process-name.ts'
-import { openEntry, type QueueDir, SLOTS, withEntry } from './dir.ts'
+import { type QueueDir, SLOTS, withEntry } from './dir.ts'
 import { PRIORITIES, type Priority } from './ticket.ts'
 
 /** Who is in a slot, or waits for one. */
@@ -108,16 +108,12 @@ function readEntry(dir: QueueDir, name: string): string {
  * other, and a client that tries in the same millisecond tries again.
  */
 export function slotStates(p: Paths, dir: QueueDir): SlotState[] {
-  return SLOTS.map((slot) => {
-    const fd = openEntry(dir, slot, 'yes')
-    try {
+  return SLOTS.map((slot) =>
+    withEntry(dir, slot, 'yes', (fd) => {
       if (tryFlock(fd, 'shared')) return { slot, held: false }
-      const holder = readClient(p, dir, recordName(slot)) ?? findHolder(p, fd)
-      return holder === undefined ? { slot, held: true } : { slot, held: true, holder }
-    } finally {
-      closeSync(fd)
-    }
-  })
+      return present({ slot, held: true, holder: readClient(p, dir, recordName(slot)) ?? findHolder(p, fd) })
+    }),
+  )
 }
 
 /** A client in another language leaves no record: the process whose open file carries the lock. */

@@ -19,7 +19,7 @@ import {
   ticketName,
 } from './ticket.ts'
 
-/** Longest wait for a slot unless told otherwise, in ms. */
+/** Longest wait for a slot unless the caller says otherwise, in ms. */
 export const QUEUE_TIMEOUT_MS = 60_000
 /** A wait longer than this is worth a warning, in ms. */
 const SLOW_WAIT_MS = 10_000

@@ -140,7 +140,7 @@ function parseRow(
   return reason === undefined ? { node } : refuse(reason)
 }
 
-/** What is wrong with the row by itself. */
+/** What is wrong with the row alone. */
 function fault(n: Node, get: (f: Field) => string): string | undefined {
   if (n.netns !== `warp-${n.name}`) return `Netns must be warp-${n.name}, not "${show(n.netns)}"`
   if (!(n.cdpPort >= 1024 && n.cdpPort <= 65535))

@@ -8,7 +8,7 @@ export interface Line {
   readonly level: LogLevel
   readonly code: Code
   readonly text: string
-  /** The finding behind a code that does not tell the layer by itself, such as a relaunch that failed. */
+  /** The finding behind a code that does not imply the layer, such as a relaunch that failed. */
   readonly cause?: string
   /** One command that a person runs next. */
   readonly next?: string

@@ -27,10 +27,10 @@ export interface PageMemory {
   /** Absent: no fault is open. */
   readonly open?: {
     readonly since: Now
-    /** Absent after a corrupt file: nobody knows whether people were told. */
+    /** Absent after a corrupt file: nobody knows whether it was reported. */
     readonly lastPaged?: Now
     readonly reason: string
-    /** Since when it has been well, while the fault period is not over yet. */
+    /** Since when the layer has been healthy, while the fault period is not over yet. */
     readonly wellSince?: Now
   }
 }
@@ -45,14 +45,14 @@ export interface PageEvent {
 export type Say = 'page' | 'repeat' | 'recovery'
 
 /**
- * Part of the repeat interval for which a fault must have been gone before its recovery is told: 10 min at
+ * Part of the repeat interval for which a fault must have been gone before its recovery is reported: 10 min at
  * the default of 4 h, which is five runs of the watchdogs and two of the fleet-wide supervisors. A node that
  * comes and goes faster is one fault with one page and one recovery. The page itself is never delayed.
  */
 export const RECOVERY_PART = 24
 
 /**
- * What to tell people, and what to remember of it. Told are: a new fault, at once; a fault that lasts, every
+ * What to report to people, and what to remember of it. Reported are: a new fault, at once; a fault that lasts, every
  * `repeatMs`; its end, once it has held (see RECOVERY_PART). Give it every run's finding, the good ones too.
  */
 export function decidePage(
@@ -71,12 +71,12 @@ export function decidePage(
   }
   const { reason } = event
   const other = event.byReason === true && open?.reason !== reason
-  const told = (say: Say, since: Now) => ({ say, memory: { open: { since, lastPaged: at, reason } } })
+  const report = (say: Say, since: Now) => ({ say, memory: { open: { since, lastPaged: at, reason } } })
   // Healthy for long enough, but nobody ran to say so: that period is over, this is a new one.
-  if (open === undefined || settled || other) return told('page', at)
+  if (open === undefined || settled || other) return report('page', at)
   const { since, lastPaged } = open
-  if (lastPaged === undefined) return told('page', since)
-  if (elapsedMs(lastPaged, at) >= repeatMs) return told('repeat', since)
+  if (lastPaged === undefined) return report('page', since)
+  if (elapsedMs(lastPaged, at) >= repeatMs) return report('repeat', since)
   return { say: undefined, memory: { open: { since, lastPaged, reason } } }
 }
 
@@ -107,8 +107,8 @@ export function page(ctx: PageContext, kind: PageKind, node: string, words: Page
 }
 
 /**
- * Reports that a fault is over. Call it on every run that finds the layer well, not only on the first: the
- * recovery is told once it has held. Without an open fault it costs one failed open(2). Never throws.
+ * Reports that a fault is over. Call it on every run that finds the layer healthy, not only on the first: the
+ * recovery is reported once it has held. Without an open fault it costs one failed open(2). Never throws.
  */
 export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
   return handle(ctx, kind, node, false, words)
@@ -129,7 +129,7 @@ function handle(ctx: PageContext, kind: PageKind, node: string, failing: boolean
   const first = decide()
   if (first.say === undefined && JSON.stringify(first.before) === JSON.stringify(first.memory))
     return undefined
-  // Several watchdogs see a fleet-wide fault in the same second: one of them tells.
+  // Several watchdogs see a fleet-wide fault in the same second: one of them reports it.
   return besideLock(ctx.p, `page-${pageKey(kind, node)}`, LOCK_WAIT_MS, () => {
     const { before, say, memory } = decide()
     // Where it cannot be written, the page is repeated at every run. Better than not at all.
@@ -155,7 +155,7 @@ function sentence(say: Say, kind: PageKind, reason: string, before: PageMemory, 
 }
 
 function load(path: string): PageMemory {
-  // Cautious after a corrupt file: a fault may be open, and nobody knows who was told.
+  // Cautious after a corrupt file: a fault may be open, and nobody knows whether it was reported.
   const unknown = (): PageMemory => ({
     open: { since: NEVER, reason: 'unknown: the page record was corrupt' },
   })

@@ -32,7 +32,7 @@ function refusal({ line, name, reason }: RowError): string {
 }
 
 /**
- * Tells of the rows that were refused, once per change of what is wrong with them, and leaves a receipt for
+ * Reports the rows that were refused, once per change of what is wrong with them, and leaves a receipt for
  * each that has a name: nobody watches such a node, and its status must say so. Never throws: the other rows
  * are to be supervised whatever happens here.
  * @param dueMs when the next run should have replaced these receipts, from `at`
@@ -46,15 +46,15 @@ export function tellRefused(
   dueMs: number,
 ): void {
   try {
-    tell(p, supervisor, log, registry)
+    reportNews(p, supervisor, log, registry)
     leaveReceipts(p, supervisor, registry, at, dueMs)
   } catch (err) {
-    const why = `cannot keep what was told of refused rows: ${errorLine(err)}`
+    const why = `cannot keep what was reported of refused rows: ${errorLine(err)}`
     log.write('fleet', sayLine('WARN', 'state-not-kept', { why }))
   }
 }
 
-function tell(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegistry): void {
+function reportNews(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegistry): void {
   const path = `${p.state}/${supervisor}-refused.json`
   const lines = registry.errors.map(refusal)
   const told = lines.join('\n')

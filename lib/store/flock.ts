@@ -49,7 +49,7 @@ export function tryFlock(fd: number, mode: Mode = 'exclusive', waitMs = 0): bool
 interface LockWait {
   /** Resolves once: whether the lock is ours. False after the time, a cancel, or a helper that died. */
   readonly locked: Promise<boolean>
-  /** Ends the wait. `locked` still tells the truth: the lock may have come in the same moment. */
+  /** Ends the wait. `locked` still says what is true: the lock may have come in the same moment. */
   cancel(): void
 }
 

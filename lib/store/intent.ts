@@ -14,7 +14,7 @@ export interface Intent {
   readonly reason: string
   readonly by: string
   readonly since: Now
-  /** Its end in the boot time of `since`, and by the wall clock: together they tell its length. */
+  /** Its end in the boot time of `since`, and by the wall clock: together they give its length. */
   readonly untilBootMs?: number
   readonly untilWallMs: number
   /** When somebody ended it. The record stays: the runs within it have proved nothing. */
@@ -32,7 +32,7 @@ export interface IntentRead {
  */
 const CORRUPT_PAUSE_MS = 3_600_000
 
-/** The intent on record, expired or not (`isPaused` tells). Report `corrupt` when it is there. */
+/** The intent on record, expired or not (ask `isPaused`). Report `corrupt` when it is there. */
 export function readIntent(p: Paths, node: string): IntentRead {
   const cautious = (): Intent | undefined => {
     const at = now(p)

@@ -74,16 +74,15 @@ export function decodeState(text: string): unknown {
 /** Keeps the content under another name, then puts the cautious value in its place. Best effort. */
 function keepCorrupt(path: string, value: unknown): string {
   const kept = `${path}.corrupt-${new Date().toISOString().replace(/[-:.]/g, '')}`
-  try {
+  const replaced = attempt(() => {
     // A second name first, the replacement by rename second: at no time is there no file.
     linkSync(path, kept)
     if (isRecord(value)) writeState(path, value)
     else rmSync(path)
     return kept
-  } catch {
-    // Not root, or a full disk: the file stays as it is, and every run reads the cautious value.
-    return path
-  }
+  })
+  // Not root, or a full disk: the file stays as it is, and every run reads the cautious value.
+  return replaced ?? path
 }
 
 /** Writes `{ "version": 1, ...value }`, fsynced and renamed, mode 0644; makes the directories. */
