@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { attempt } from './attempt.ts'
 import type { Clocks } from './damping.ts'
 import { type Paths, paths } from './paths.ts'
 import type { Now } from './types.ts'
@@ -31,31 +32,19 @@ export function monotonicMs(): number {
 }
 
 function bootMs(p: Paths): number {
-  const uptime = Number.parseFloat(readOr(`${p.proc}/uptime`, ''))
+  const uptime = Number.parseFloat(read(`${p.proc}/uptime`))
   return Number.isFinite(uptime) ? Math.round(uptime * 1000) : Number(process.hrtime.bigint() / 1_000_000n)
 }
 
 /** The boot id with its dashes removed: systemd's `%b` has none, the kernel's file has them. */
 function bootId(p: Paths): string {
-  const ours = readOr(p.bootIdFile, '').trim()
-  const id = ours !== '' ? ours : readOr(`${p.proc}/sys/kernel/random/boot_id`, '').trim()
+  const ours = read(p.bootIdFile).trim()
+  const id = ours !== '' ? ours : read(`${p.proc}/sys/kernel/random/boot_id`).trim()
   return id.replaceAll('-', '').toLowerCase()
 }
 
-function readOr(path: string, fallback: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return fallback
-  }
-}
-
-/** A reading of the clocks as it comes from a file. @throws when it is none */
-export function parseNow(v: unknown, what: string): Now {
-  const n = v as Now | undefined
-  const good = Number.isFinite(n?.wallMs) && Number.isFinite(n?.bootMs) && typeof n?.bootId === 'string'
-  if (!good || n === undefined) throw new Error(`${what} is no time`)
-  return { wallMs: n.wallMs, bootMs: n.bootMs, bootId: n.bootId }
+function read(path: string): string {
+  return attempt(() => readFileSync(path, 'utf8')) ?? ''
 }
 
 /** RFC 3339 in UTC with milliseconds, e.g. `2026-01-02T03:04:05.678Z`; `invalid-time` for a time that is none. */

@@ -4,90 +4,78 @@ import { shellWord } from './os-error.ts'
 import type { Paths } from './paths.ts'
 import { clean, hasControl } from './text.ts'
 
+const DAY = 86_400
+
+/** A number of the file: its key, its default and its bounds, in the unit of the file. */
+interface NumberSpec {
+  readonly key: string
+  readonly kind: 'seconds' | 'count'
+  readonly value: number
+  readonly min: number
+  readonly max: number
+}
+
+const seconds = (key: string, value: number, min: number, max: number): NumberSpec => {
+  return { key, kind: 'seconds', value, min, max }
+}
+const count = (key: string, value: number, max: number): NumberSpec => {
+  return { key, kind: 'count', value, min: 1, max }
+}
+
+/**
+ * The numbers of netvm.env. Upper bounds keep a run below its unit's start timeout or catch a value typed
+ * in milliseconds; a zero is allowed where it means "do not wait".
+ */
+const NUMBERS = {
+  freshBrowserMs: seconds('NETVM_FRESH_BROWSER', 120, 0, 3600),
+  probeDeadlineMs: seconds('NETVM_PROBE_DEADLINE', 5, 0.1, 60),
+  innerDeadlineMs: seconds('NETVM_INNER_DEADLINE', 2, 0.1, 60),
+  confirmDelayMs: seconds('NETVM_CONFIRM_DELAY', 3, 0, 60),
+  relaunchChecks: count('NETVM_RELAUNCH_CHECKS', 4, 100),
+  relaunchIntervalMs: seconds('NETVM_RELAUNCH_INTERVAL', 15, 0.1, 60),
+  stopGraceMs: seconds('NETVM_STOP_GRACE', 10, 0, 60),
+  backoffBaseMs: seconds('NETVM_BACKOFF_BASE', 120, 0, DAY),
+  backoffMaxMs: seconds('NETVM_BACKOFF_MAX', 1800, 0, DAY),
+  holdAfter: count('NETVM_HOLD_AFTER', 5, 1000),
+  halfOpenMs: seconds('NETVM_HALF_OPEN', 1800, 0, DAY),
+  tunnelVerifyMs: seconds('NETVM_TUNNEL_VERIFY', 20, 0.1, 60),
+  apiDeadlineMs: seconds('NETVM_API_DEADLINE', 10, 0.1, 60),
+  apiStrikes: count('NETVM_API_STRIKES', 2, 1000),
+  futileLimit: count('NETVM_FUTILE_LIMIT', 3, 1000),
+  circuitCooldownMs: seconds('NETVM_CIRCUIT_COOLDOWN', 1800, 0, DAY),
+  pageRepeatMs: seconds('NETVM_PAGE_REPEAT', 14_400, 1, 30 * DAY),
+}
+
+type NumberField = keyof typeof NUMBERS
+const FIELDS = Object.keys(NUMBERS) as NumberField[]
+
 /** Policy numbers of this host. Durations are milliseconds here and seconds in the file. */
-export interface Config {
+export interface Config extends Record<NumberField, number> {
   registry: string
-  freshBrowserMs: number
-  probeDeadlineMs: number
-  innerDeadlineMs: number
-  confirmDelayMs: number
-  relaunchChecks: number
-  relaunchIntervalMs: number
-  stopGraceMs: number
-  backoffBaseMs: number
-  backoffMaxMs: number
-  holdAfter: number
-  halfOpenMs: number
-  tunnelVerifyMs: number
   egressUrls: string[]
-  apiDeadlineMs: number
-  apiStrikes: number
-  futileLimit: number
-  circuitCooldownMs: number
-  pageRepeatMs: number
 }
 
 export const DEFAULTS: Readonly<Config> = {
   registry: '/etc/netvm/NODES.md',
-  freshBrowserMs: 120_000,
-  probeDeadlineMs: 5_000,
-  innerDeadlineMs: 2_000,
-  confirmDelayMs: 3_000,
-  relaunchChecks: 4,
-  relaunchIntervalMs: 15_000,
-  stopGraceMs: 10_000,
-  backoffBaseMs: 120_000,
-  backoffMaxMs: 1_800_000,
-  holdAfter: 5,
-  halfOpenMs: 1_800_000,
-  tunnelVerifyMs: 20_000,
   // Two operators, one by address and one by name: a broken resolver or one operator's outage is not "down".
   egressUrls: ['http://1.1.1.1/cdn-cgi/trace', 'http://connectivity-check.ubuntu.com/'],
-  apiDeadlineMs: 10_000,
-  apiStrikes: 2,
-  futileLimit: 3,
-  circuitCooldownMs: 1_800_000,
-  pageRepeatMs: 14_400_000,
+  ...(Object.fromEntries(
+    FIELDS.map((field) => [field, inUnit(NUMBERS[field], NUMBERS[field].value)]),
+  ) as Record<NumberField, number>),
 }
 
-type NumberField = Exclude<keyof Config, 'registry' | 'egressUrls'>
-type Spec =
-  | { kind: 'path'; field: 'registry' }
-  | { kind: 'urls'; field: 'egressUrls' }
-  | { kind: 'seconds' | 'count'; field: NumberField; min: number; max: number }
-
-const DAY = 86_400
-const s = (field: NumberField, min: number, max: number): Spec => ({ kind: 'seconds', field, min, max })
-const n = (field: NumberField, min: number, max: number): Spec => ({ kind: 'count', field, min, max })
-
-/**
- * The keys of netvm.env. Upper bounds keep a run below its unit's start timeout or catch a value typed
- * in milliseconds; a zero is allowed where it means "do not wait".
- */
-const KEYS: Readonly<Record<string, Spec>> = {
-  NETVM_REGISTRY: { kind: 'path', field: 'registry' },
-  NETVM_FRESH_BROWSER: s('freshBrowserMs', 0, 3600),
-  NETVM_PROBE_DEADLINE: s('probeDeadlineMs', 0.1, 60),
-  NETVM_INNER_DEADLINE: s('innerDeadlineMs', 0.1, 60),
-  NETVM_CONFIRM_DELAY: s('confirmDelayMs', 0, 60),
-  NETVM_RELAUNCH_CHECKS: n('relaunchChecks', 1, 100),
-  NETVM_RELAUNCH_INTERVAL: s('relaunchIntervalMs', 0.1, 60),
-  NETVM_STOP_GRACE: s('stopGraceMs', 0, 60),
-  NETVM_BACKOFF_BASE: s('backoffBaseMs', 0, DAY),
-  NETVM_BACKOFF_MAX: s('backoffMaxMs', 0, DAY),
-  NETVM_HOLD_AFTER: n('holdAfter', 1, 1000),
-  NETVM_HALF_OPEN: s('halfOpenMs', 0, DAY),
-  NETVM_TUNNEL_VERIFY: s('tunnelVerifyMs', 0.1, 60),
-  NETVM_EGRESS_URLS: { kind: 'urls', field: 'egressUrls' },
-  NETVM_API_DEADLINE: s('apiDeadlineMs', 0.1, 60),
-  NETVM_API_STRIKES: n('apiStrikes', 1, 1000),
-  NETVM_FUTILE_LIMIT: n('futileLimit', 1, 1000),
-  NETVM_CIRCUIT_COOLDOWN: s('circuitCooldownMs', 0, DAY),
-  NETVM_PAGE_REPEAT: s('pageRepeatMs', 1, 30 * DAY),
+function inUnit({ kind }: NumberSpec, value: number): number {
+  return kind === 'count' ? value : Math.round(value * 1000)
 }
+
+const KEYS: ReadonlyMap<string, keyof Config> = new Map<string, keyof Config>([
+  ['NETVM_REGISTRY', 'registry'],
+  ['NETVM_EGRESS_URLS', 'egressUrls'],
+  ...FIELDS.map((field) => [NUMBERS[field].key, field] as const),
+])
 
 /** Every key netvm.env may hold. */
-export const CONFIG_KEYS: readonly string[] = Object.keys(KEYS)
+export const CONFIG_KEYS: readonly string[] = [...KEYS.keys()]
 
 /**
  * Reads netvm.env. NETVM_* in the environment do not count: a unit and a manual run see the same.
@@ -137,15 +125,15 @@ function takeLine(config: Config, seen: Map<string, number>, line: string, at: n
   const eq = line.indexOf('=')
   if (eq === -1) return `"${clean(line, 60)}" is not KEY=VALUE`
   const key = line.slice(0, eq).trim()
-  const spec = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined
-  if (spec === undefined) return `unknown key ${clean(key, 60)}`
+  const field = KEYS.get(key)
+  if (field === undefined) return `unknown key ${clean(key, 60)}`
   const before = seen.get(key)
   if (before !== undefined) return `duplicate key ${key} (also on line ${before})`
   seen.set(key, at)
   const value = unquote(line.slice(eq + 1).trim())
   if (value === undefined) return `${key}: the quotes do not match`
   if (hasControl(value) || value.endsWith('\\')) return `${key}: control character or continuation line`
-  const problem = setValue(config, spec, value)
+  const problem = setValue(config, field, value)
   return problem === undefined ? undefined : `${key}=${clean(value, 60)}: ${problem}`
 }
 
@@ -157,28 +145,26 @@ function unquote(v: string): string | undefined {
   return v.length >= 2 && v.endsWith(q) && !inner.includes(q) ? inner : undefined
 }
 
-function setValue(config: Config, spec: Spec, value: string): string | undefined {
-  switch (spec.kind) {
-    case 'path':
-      if (!value.startsWith('/')) return 'must be an absolute path'
-      config.registry = value
-      return undefined
-    case 'urls': {
-      const urls = value.split(/[\s,]+/).filter((u) => u !== '')
-      const bad = urls.find((u) => !isHttpUrl(u))
-      if (bad !== undefined) return `"${clean(bad, 60)}" is not an http or https URL`
-      config.egressUrls = urls
-      return undefined
-    }
-    default: {
-      const pattern = spec.kind === 'count' ? /^\d{1,9}$/ : /^\d{1,9}(\.\d{1,3})?$/
-      const unit = spec.kind === 'count' ? '' : ' seconds'
-      const v = pattern.test(value) ? Number(value) : Number.NaN
-      if (!(v >= spec.min && v <= spec.max)) return `must be ${spec.min} to ${spec.max}${unit}`
-      config[spec.field] = spec.kind === 'count' ? v : Math.round(v * 1000)
-      return undefined
-    }
+function setValue(config: Config, field: keyof Config, value: string): string | undefined {
+  if (field === 'registry') {
+    if (!value.startsWith('/')) return 'must be an absolute path'
+    config.registry = value
+    return undefined
   }
+  if (field === 'egressUrls') {
+    const urls = value.split(/[\s,]+/).filter((u) => u !== '')
+    const bad = urls.find((u) => !isHttpUrl(u))
+    if (bad !== undefined) return `"${clean(bad, 60)}" is not an http or https URL`
+    config.egressUrls = urls
+    return undefined
+  }
+  const spec = NUMBERS[field]
+  const pattern = spec.kind === 'count' ? /^\d{1,9}$/ : /^\d{1,9}(\.\d{1,3})?$/
+  const v = pattern.test(value) ? Number(value) : Number.NaN
+  if (!(v >= spec.min && v <= spec.max))
+    return `must be ${spec.min} to ${spec.max}${spec.kind === 'count' ? '' : ' seconds'}`
+  config[field] = inUnit(spec, v)
+  return undefined
 }
 
 /**
@@ -187,16 +173,16 @@ function setValue(config: Config, spec: Spec, value: string): string | undefined
  */
 function contradictions(c: Config, seen: ReadonlyMap<string, number>): string[] {
   const out: string[] = []
-  const order = (low: string, lowField: NumberField, high: string, highField: NumberField) => {
-    if (c[lowField] <= c[highField]) return
-    const lowAt = seen.get(low)
-    const highAt = seen.get(high)
-    if (lowAt === undefined) c[lowField] = c[highField]
-    else if (highAt === undefined) c[highField] = c[lowField]
-    else out.push(`line ${Math.max(lowAt, highAt)}: ${low} is longer than ${high}`)
+  const order = (low: NumberField, high: NumberField) => {
+    if (c[low] <= c[high]) return
+    const [lowKey, highKey] = [NUMBERS[low].key, NUMBERS[high].key]
+    const [lowAt, highAt] = [seen.get(lowKey), seen.get(highKey)]
+    if (lowAt === undefined) c[low] = c[high]
+    else if (highAt === undefined) c[high] = c[low]
+    else out.push(`line ${Math.max(lowAt, highAt)}: ${lowKey} is longer than ${highKey}`)
   }
-  order('NETVM_INNER_DEADLINE', 'innerDeadlineMs', 'NETVM_PROBE_DEADLINE', 'probeDeadlineMs')
-  order('NETVM_BACKOFF_BASE', 'backoffBaseMs', 'NETVM_BACKOFF_MAX', 'backoffMaxMs')
+  order('innerDeadlineMs', 'probeDeadlineMs')
+  order('backoffBaseMs', 'backoffMaxMs')
   return out
 }
 

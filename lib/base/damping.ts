@@ -4,7 +4,7 @@ import type { Now } from './types.ts'
 //
 // Two clocks, neither enough alone: boot time (CLOCK_BOOTTIME) is true and starts again with every boot, and a moment of
 // another boot says nothing in it; the wall clock goes on over a reboot, and may have been far ahead or behind when a
-// stamp was made. So what may kill or restart something counts what has certainly passed, and what people are told
+// stamp was made. So what may kill or restart something counts what has certainly passed, and what people read
 // counts the wall clock where nothing else is left. A stamp that is ahead counts as now: it freezes nothing.
 
 /** A moment of a boot. */
@@ -69,8 +69,8 @@ export function backoffMs(
 
 /**
  * Boot time of a moment that systemd or the journal has stamped on CLOCK_MONOTONIC, which does not count sleep. All the
- * sleep of this boot may lie before the moment, or all after it: the wall clock's stamp, made in the same instant, tells
- * within these bounds. Without sleep they are one, so a step of the wall clock changes nothing.
+ * sleep of this boot may lie before the moment, or all after it: the wall clock's stamp, made in the same instant, says
+ * where within these bounds. Without sleep they are one, so a step of the wall clock changes nothing.
  * @param stamp without a wall clock's stamp the moment is as old as it can be
  */
 export function bootTimeMs(

@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs'
 import { basename } from 'node:path'
+import { attempt } from './attempt.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 import { osFault, shellWord } from './os-error.ts'
 import { clean } from './text.ts'
@@ -116,11 +117,7 @@ export function again(program = basename(process.argv[1] ?? '')): string {
 
 /** Prints one line on stderr, `<program>: <message>; next: <command>`, and exits with the error's code. */
 export function reportAndExit(err: unknown, program: string): never {
-  try {
-    // writeSync: process.exit() below does not wait for an asynchronous stream.
-    writeSync(2, `${program}: ${errorLine(err, program)}\n`)
-  } catch {
-    // A closed stderr must not change the exit code.
-  }
+  // writeSync: process.exit() below does not wait for an asynchronous stream. A closed stderr must not change the code.
+  attempt(() => writeSync(2, `${program}: ${errorLine(err, program)}\n`))
   process.exit(exitCodeOf(err))
 }

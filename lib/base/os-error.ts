@@ -1,5 +1,6 @@
 import { accessSync, constants, lstatSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { attempt } from './attempt.ts'
 
 /** What the operating system refused, for people: what happened, where, and one command to run next. */
 export interface OsFault {
@@ -115,26 +116,14 @@ function fault(err: Error): OsFault | undefined {
   }
   const where = (dest ?? path)?.replace(/\.tmp-\d+$/, '')
   const denied = code === 'EACCES' || code === 'EPERM'
-  if (where === undefined) {
-    return {
-      text: `cannot ${DOING[syscall] ?? syscall}: ${means} (${code})`,
-      next: nextWithout(code),
-      denied,
-    }
-  }
-  const inTheWay = code === 'ENOTDIR' || code === 'EEXIST' ? notDirectory(where) : undefined
+  const inTheWay = where && ['ENOTDIR', 'EEXIST'].includes(code) ? notDirectory(where) : undefined
   if (inTheWay !== undefined) {
-    return {
-      text: `${inTheWay} is no directory, and one is needed there (${code})`,
-      next: away(inTheWay),
-      denied,
-    }
+    const text = `${inTheWay} is no directory, and one is needed there (${code})`
+    return { text, next: away(inTheWay), denied }
   }
-  return {
-    text: `cannot ${DOING[syscall] ?? syscall} ${where}: ${means} (${code})`,
-    next: nextFor(code, where),
-    denied,
-  }
+  const what = `${DOING[syscall] ?? syscall}${where === undefined ? '' : ` ${where}`}`
+  const next = where === undefined ? nextWithout(code) : nextFor(code, where)
+  return { text: `cannot ${what}: ${means} (${code})`, next, denied }
 }
 
 function nextWithout(code: string): string {
@@ -178,23 +167,13 @@ function away(path: string): string {
 /** The path itself, or the nearest directory above it that is there. */
 export function nearest(path: string): string {
   for (let at = path; ; at = dirname(at)) {
-    if (at === '/' || at === '.') return at
-    try {
-      lstatSync(at)
-      return at
-    } catch {
-      // One further up.
-    }
+    if (at === '/' || at === '.' || attempt(() => lstatSync(at))) return at
   }
 }
 
 /** The nearest thing at or above a path, when that is no directory. */
 function notDirectory(path: string): string | undefined {
   const at = nearest(path)
-  try {
-    return statSync(at).isDirectory() ? undefined : at
-  } catch {
-    // A link that leads nowhere is in the way too.
-    return at
-  }
+  // A link that leads nowhere is in the way too.
+  return attempt(() => statSync(at).isDirectory()) ? undefined : at
 }

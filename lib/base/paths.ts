@@ -1,33 +1,13 @@
 import type { Supervisor } from './types.ts'
 
-/** Every place this product reads or writes. `root` is a prefix for tests; empty on a real host. */
-export interface Paths {
-  readonly root: string
-  readonly etc: string
-  readonly configFile: string
-  readonly nodesDir: string
-  readonly wireguardDir: string
-  readonly run: string
-  /** Written by tmpfiles: units with ProtectProc= can see another boot id in /proc. */
-  readonly bootIdFile: string
-  readonly locks: string
-  readonly receipts: string
-  readonly queue: string
-  readonly state: string
-  readonly log: string
-  readonly profiles: string
-  readonly unitDir: string
-  readonly netnsDir: string
-  readonly proc: string
-  readonly wireguardRun: string
-  readonly netnsEtc: string
-}
+/** Every place this product reads or writes. */
+export type Paths = Readonly<ReturnType<typeof paths>>
 
 /**
  * @param root prefix put before every path, without a slash at its end; default `NETVM_ROOT`, or none.
  * `proc` has no prefix (`NETVM_PROC` replaces it): a test with files of its own still has this kernel.
  */
-export function paths(root = process.env.NETVM_ROOT ?? ''): Paths {
+export function paths(root = process.env.NETVM_ROOT ?? '') {
   const r = root === '/' ? '' : root.replace(/\/+$/, '')
   return {
     root: r,
@@ -36,6 +16,7 @@ export function paths(root = process.env.NETVM_ROOT ?? ''): Paths {
     nodesDir: `${r}/etc/netvm/nodes`,
     wireguardDir: `${r}/etc/netvm/wireguard`,
     run: `${r}/run/netvm`,
+    // Written by tmpfiles: units with ProtectProc= can see another boot id in /proc.
     bootIdFile: `${r}/run/netvm/boot-id`,
     locks: `${r}/run/netvm/locks`,
     receipts: `${r}/run/netvm/receipts`,

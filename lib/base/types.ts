@@ -33,19 +33,10 @@ export interface Now {
   readonly bootId: string
 }
 
-export type Layer = 'registry' | 'netns' | 'egress' | 'process' | 'cdp' | 'page' | 'relay' | 'api'
-
 /** The path of a node in order of attribution: the first failing layer owns the fault. */
-export const LAYERS: readonly Layer[] = [
-  'registry',
-  'netns',
-  'egress',
-  'process',
-  'cdp',
-  'page',
-  'relay',
-  'api',
-]
+export const LAYERS = ['registry', 'netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api'] as const
+
+export type Layer = (typeof LAYERS)[number]
 
 export type VerdictState = 'healthy' | 'unhealthy' | 'unknown'
 
@@ -97,7 +88,7 @@ export interface ReceiptAction {
   readonly detail: string
 }
 
-/** What a run leaves behind, healthy or not; replaces the one before it. */
+/** What a run leaves behind, healthy or not; replaces the previous one. */
 export interface Receipt {
   readonly version: 1
   readonly supervisor: Supervisor
@@ -107,7 +98,7 @@ export interface Receipt {
   readonly actions: readonly ReceiptAction[]
   readonly at: Now
   readonly durationMs: number
-  /** Inodes of the host's own namespaces, so that a reader can tell that it is elsewhere. */
+  /** Inodes of the host's own namespaces, so that a reader knows when it is in others. */
   readonly hostNs: { readonly net: number; readonly pid: number }
   /** Boot milliseconds by which the next run should have replaced this receipt. */
   readonly nextDueBootMs: number

@@ -1,5 +1,6 @@
 import { rmdirSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import type { Paths } from '../base/paths.ts'
 import { describe, run } from '../host/exec.ts'
 import { systemctlOk } from '../host/systemctl.ts'
@@ -24,7 +25,11 @@ export async function carryOut(p: Paths, findings: readonly Finding[]): Promise<
   if (actions.some((a) => a.kind === 'reload')) {
     await systemctlOk(['daemon-reload'], [], { deadlineMs: SYSTEMCTL_DEADLINE_MS, next: 'systemctl status' })
   }
-  for (const { verb, units } of merged(actions)) {
+  for (const verb of ORDER) {
+    // One call for all units of a verb: each `enable` alone would reload the manager again.
+    const asked = actions.flatMap((a) => (a.kind === verb && 'unit' in a ? [a.unit] : []))
+    const units = [...new Set(asked)]
+    if (units.length === 0) continue
     for (const [unit, why] of await onUnits(verb, units)) refused.set(unit, why)
     if (verb === 'reset-failed') for (const unit of units) rememberReset(p, unit)
   }
@@ -38,24 +43,13 @@ function onFiles(p: Paths, action: Action): void {
   for (const path of action.paths) {
     rmSync(path, { force: true })
     if (!path.endsWith('/netvm.conf')) continue
-    try {
-      rmdirSync(dirname(path))
-    } catch {
-      // Somebody else's drop-ins are in it.
-    }
+    // It stays when somebody else's drop-ins are in it.
+    attempt(() => rmdirSync(dirname(path)))
   }
 }
 
 /** The order in which units are acted on: what stops comes before what starts. */
 const ORDER = ['stop', 'disable', 'reset-failed', 'enable', 'start', 'restart'] as const
-
-/** One call for all units of a verb: each `enable` alone would reload the manager again. */
-function merged(actions: readonly Action[]): { verb: string; units: string[] }[] {
-  return ORDER.flatMap((kind) => {
-    const units = new Set(actions.flatMap((a) => (a.kind === kind && 'unit' in a ? [a.unit] : [])))
-    return units.size === 0 ? [] : [{ verb: kind, units: [...units] }]
-  })
-}
 
 /** One unit that cannot be acted on must cost the others nothing: after a failure each is asked for alone. */
 async function onUnits(verb: string, units: readonly string[]): Promise<[string, string][]> {

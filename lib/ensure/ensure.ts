@@ -14,7 +14,7 @@ import type { Finding } from './types.ts'
 
 /** How long a run waits for another one, in milliseconds: a run takes about a second. */
 const LOCK_WAIT_MS = 60_000
-/** A finding that mends what another one could not show yet (a timer whose unit file was missing). */
+/** A repair may show what could not be seen before it (a timer whose unit file was missing). */
 const ROUNDS = 3
 
 export interface EnsureResult {
@@ -38,17 +38,16 @@ export interface EnsureTarget {
   readonly stage?: 'settings' | 'all'
 }
 
-/** What the `settings` stage mends. */
+/** What the `settings` stage repairs. */
 const SETTINGS = ['unit-file-missing', 'needs-reload', 'settings-missing', 'settings-differ', 'queue-missing']
 
-/** One line of a finding that nobody mended: what is wrong, and the command for a person. */
+/** One line of a finding that nobody repaired: what is wrong, and the command for a person. */
 export function findingLine(f: Finding): string {
-  const next = nextOf(f)
-  return `${f.scope}: ${f.says}${next === undefined ? '' : `; next: ${next}`}`
+  return `${f.scope}: ${f.says}; next: ${nextOf(f)}`
 }
 
-function nextOf(f: Finding): string | undefined {
-  return f.next ?? (f.actions.length > 0 ? `ensure-node-supervision ${allOr(f.scope)}` : undefined)
+function nextOf(f: Finding): string {
+  return f.next ?? `ensure-node-supervision ${f.scope === 'fleet' ? '--all' : f.scope}`
 }
 
 /** What stayed after it was acted on: doing so again would change as little. */
@@ -56,7 +55,7 @@ function futileLine(f: Finding, refused: ReadonlyMap<string, string>): string {
   if (f.actions.length === 0) return findingLine(f)
   const units = unitsOf(f)
   const why = units.map((unit) => refused.get(unit)).find((text) => text !== undefined)
-  const next = units[0] === undefined ? 'systemctl status' : `systemctl status ${units[0]}`
+  const next = ['systemctl status', ...units.slice(0, 1)].join(' ')
   return `${f.scope}: ${f.says}, and still is: ${why ?? `${f.did}, to no effect`}; next: ${next}`
 }
 
@@ -64,14 +63,10 @@ function unitsOf(f: Finding): string[] {
   return f.actions.flatMap((a) => ('unit' in a ? [a.unit] : []))
 }
 
-/** The same finding in two looks. Its sentence is no part of that: it may tell how long it has lasted. */
+/** The same finding in two looks. Its sentence is no part of that: it may say how long it has lasted. */
 function key({ scope, code, actions, next = '' }: Finding): string {
   const about = actions.map((a) => [a.kind, 'unit' in a ? a.unit : 'path' in a ? a.path : ''])
   return JSON.stringify([scope, code, about, next])
-}
-
-function allOr(scope: string): string {
-  return scope === 'fleet' ? '--all' : scope
 }
 
 /**
@@ -89,25 +84,19 @@ export async function ensure(
   if (target.node === undefined) readRegistry(ctx.p, ctx.config)
   else assertRow(ctx, target.node, target.row?.add === true)
   return withLock(ctx.p, 'fleet', doing, opts, async () => {
-    const did: string[] = []
-    let node: Node | undefined
-    let activated = false
-    if (target.node !== undefined) {
-      const row = await ensureRow(ctx, target.node, target.row ?? { add: false })
-      node = row.node
-      activated = row.activated
-      did.push(...row.did.map((line) => `${row.node.name}: ${line}`))
-    }
-    const left = await mendAll(ctx, target, did).catch((err) => {
-      throw activated && target.node !== undefined ? rowLeft(err, target.node) : err
+    const row =
+      target.node === undefined ? undefined : await ensureRow(ctx, target.node, target.row ?? { add: false })
+    const did = row?.did.map((line) => `${row.node.name}: ${line}`) ?? []
+    const left = await repairAll(ctx, target, did).catch((err) => {
+      throw row?.activated ? rowLeft(err, row.node.name) : err
     })
     const exitCode = left.length > 0 ? EXIT.UNHEALTHY : EXIT.OK
-    return { did, left, exitCode, activated, ...(node && { node }) }
+    return { did, left, exitCode, activated: row?.activated === true, ...(row && { node: row.node }) }
   })
 }
 
-/** Mends what can be mended, adding a line for each to `did`. Returns a line for what is left. */
-async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]): Promise<string[]> {
+/** Repairs what can be repaired, adding a line for each to `did`. Returns a line for what is left. */
+async function repairAll(ctx: EnsureContext, target: EnsureTarget, did: string[]): Promise<string[]> {
   let findings: Finding[] = []
   let todo: Finding[] = []
   const refused = new Map<string, string>()
@@ -117,20 +106,16 @@ async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]):
     findings = decideDrift(seen).filter((f) => inScope(f, target))
     // A command that ended well is no proof: what was done is said when it is seen.
     const still = new Set(findings.filter((f) => f.actions.length > 0).map(key))
-    const mended = (f: Finding) => !still.has(key(f)) && unitsOf(f).every((unit) => !refused.has(unit))
-    for (const f of todo.filter(mended)) did.push(`${f.scope}: ${f.says}: ${f.did}`)
+    const repaired = (f: Finding) => !still.has(key(f)) && unitsOf(f).every((unit) => !refused.has(unit))
+    for (const f of todo.filter(repaired)) did.push(`${f.scope}: ${f.says}: ${f.did}`)
     todo = findings.filter((f) => f.actions.length > 0 && !tried.has(key(f)))
     if (todo.length === 0 || round === ROUNDS) break
     for (const [unit, why] of await carryOut(ctx.p, todo)) refused.set(unit, why)
     await pages(ctx, todo)
     for (const f of todo) tried.add(key(f))
-    recordHook(
-      ctx,
-      seen.nodes.map((n) => n.node.name),
-      target.by,
-    )
+    for (const { node } of seen.nodes) recordHook(ctx, node.name, target.by)
   }
-  if (target.node !== undefined) recordHook(ctx, [target.node], target.by)
+  if (target.node !== undefined) recordHook(ctx, target.node, target.by)
   return findings.map((f) => (tried.has(key(f)) ? futileLine(f, refused) : findingLine(f)))
 }
 
@@ -144,8 +129,8 @@ export function hookPath(ctx: EnsureContext, node: string): string {
   return join(ctx.p.state, 'ensure', 'nodes', `${node}.json`)
 }
 
-function recordHook(ctx: EnsureContext, nodes: readonly string[], by: string): void {
-  for (const node of nodes) writeState(hookPath(ctx, node), { by, at: now(ctx.p) })
+function recordHook(ctx: EnsureContext, node: string, by: string): void {
+  writeState(hookPath(ctx, node), { by, at: now(ctx.p) })
 }
 
 /** A unit at its start limit is what monitors wake people for; the rest is for whoever ran us. */
@@ -159,10 +144,7 @@ async function pages(ctx: EnsureContext, findings: readonly Finding[]): Promise<
   ])
   const log = makeLog('ensure-node-supervision', ctx.p)
   for (const f of loud) {
-    const next = nextOf(f)
-    await page({ p: ctx.p, config: ctx.config, now: now(ctx.p), log }, 'config-fault', f.scope, {
-      ...said('supervision-drift', { what: `${f.scope}: ${f.says}` }),
-      ...(next === undefined ? {} : { next }),
-    })
+    const what = said('supervision-drift', { what: `${f.scope}: ${f.says}` })
+    page({ ...ctx, now: now(ctx.p), log }, 'config-fault', f.scope, { ...what, next: nextOf(f) })
   }
 }

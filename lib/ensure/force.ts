@@ -1,6 +1,6 @@
 /** What systemd has in force for our units against what the release says, whoever changed it. Pure. */
 import type { Node } from '../base/types.ts'
-import { SLACK_MS, span } from './limits.ts'
+import { report, SLACK_MS, type Subject, span } from './finding.ts'
 import type { Finding, ForeignFile, UnitLook } from './types.ts'
 
 /** A first elapse further away than this many periods leaves a node unwatched after every boot. */
@@ -16,20 +16,13 @@ const CONDITIONS = /^(Condition|Assert)\w+$/
 
 /**
  * A timer whose settings keep it from firing as often as the release says, or from firing its own service.
- * Arming it again changes nothing, and the file is somebody's decision: told with the command that takes it
- * away. A shorter period is theirs to choose.
+ * Arming it again changes nothing, and the file is somebody's decision: reported with the command that takes
+ * it away. A shorter period is theirs to choose.
  * @param periodMs the release's
  */
-export function timerInForce(
-  scope: string,
-  unit: string,
-  look: UnitLook | undefined,
-  periodMs: number,
-): Finding | undefined {
-  // What is not loaded, or not the newest, is told by itself.
-  if (look?.load !== 'loaded' || look.needReload) return undefined
-  const fault = timerFault(unit, look, periodMs)
-  return fault && finding(scope, unit, look, fault, ` && systemctl restart ${unit}`)
+export function timerInForce(timer: Subject, periodMs: number): Finding | undefined {
+  const then = ` && systemctl restart ${timer.unit}`
+  return inForce(timer, (look) => timerFault(timer.unit, look, periodMs), then)
 }
 
 function timerFault(unit: string, look: UnitLook, periodMs: number): Fault | undefined {
@@ -57,15 +50,8 @@ function timerFault(unit: string, look: UnitLook, periodMs: number): Fault | und
  * keep it from running.
  * @param argv the release's command line, `program argument...`
  */
-export function serviceInForce(
-  scope: string,
-  unit: string,
-  look: UnitLook | undefined,
-  argv: string,
-): Finding | undefined {
-  if (look?.load !== 'loaded' || look.needReload) return undefined
-  const fault = serviceFault(look, argv)
-  return fault && finding(scope, unit, look, fault)
+export function serviceInForce(service: Subject, argv: string): Finding | undefined {
+  return inForce(service, (look) => serviceFault(look, argv))
 }
 
 function serviceFault(look: UnitLook, argv: string): Fault | undefined {
@@ -88,7 +74,7 @@ function serviceFault(look: UnitLook, argv: string): Fault | undefined {
  * The browser, the relay and the relay's socket: whatever else a person sets, they keep the row's profile,
  * port and namespace, by which every supervisor knows them.
  */
-export function nodeInForce(node: Node, units: Readonly<Record<string, UnitLook>>): Finding[] {
+export function nodeInForce(node: Node, units: Readonly<Record<string, UnitLook>>): (Finding | undefined)[] {
   const { name, cdpPort } = node
   const profile = `--user-data-dir=/var/lib/chromebox/${name}`
   const words: [string, string[]][] = [
@@ -96,12 +82,10 @@ export function nodeInForce(node: Node, units: Readonly<Record<string, UnitLook>
     [`cdp-relay@${name}.service`, [`127.0.0.1:${cdpPort}`]],
     [`cdp-relay@${name}.socket`, []],
   ]
-  return words.flatMap(([unit, wanted]) => {
-    const look = units[unit]
-    if (look?.load !== 'loaded' || look.needReload) return []
-    const fault = nodeFault(look, `/run/netns/${node.netns}`, wanted, cdpPort)
-    return fault === undefined ? [] : [finding(name, unit, look, fault)]
-  })
+  const netns = `/run/netns/${node.netns}`
+  return words.map(([unit, wanted]) =>
+    inForce({ scope: name, unit, look: units[unit] }, (look) => nodeFault(look, netns, wanted, cdpPort)),
+  )
 }
 
 function nodeFault(
@@ -121,9 +105,16 @@ function nodeFault(
   return undefined
 }
 
-function finding(scope: string, unit: string, look: UnitLook, fault: Fault, then = ''): Finding {
+function inForce(
+  { scope, unit, look }: Subject,
+  judge: (look: UnitLook) => Fault | undefined,
+  then = '',
+): Finding | undefined {
+  // What is not loaded, or not the newest, is a finding of its own.
+  const fault = look?.load !== 'loaded' || look.needReload ? undefined : judge(look)
+  if (fault === undefined) return undefined
   const next = removeForeign(look, fault.keys, then) ?? `systemctl cat ${unit}`
-  return { scope, code: 'settings-foreign', says: `${unit} ${fault.says}`, actions: [], did: '', next }
+  return report(scope, 'settings-foreign', `${unit} ${fault.says}`, next)
 }
 
 /** The command that takes away the files in which somebody else set one of `keys`; undefined when there is none. */
@@ -144,6 +135,6 @@ export function refusedNext(unit: string, look: UnitLook): string {
   const { foreign = [] } = look
   const then = unit.endsWith('.timer') ? ` && systemctl restart ${unit}` : ''
   const culprit = foreign.length === 1 ? remove(foreign, then) : undefined
-  // verify reads the disk, where it may be mended already.
+  // verify reads the disk, where it may be repaired already.
   return culprit ?? `systemd-analyze verify ${unit} && systemctl daemon-reload`
 }

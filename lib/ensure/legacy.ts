@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
@@ -13,21 +14,15 @@ import type { Legacy } from './types.ts'
  * relays that run outside our units. Only what this shell can see.
  */
 export function findLegacy(p: Paths, nodes: readonly Node[]): Legacy[] {
-  const perNode = nodes.flatMap((node) => [
-    ...handWritten(p, node.name),
-    ...strayBrowser(p, node),
-    ...strayRelay(p, node),
-  ])
+  const perNode = nodes.flatMap((node) => [...handWritten(p, node.name), ...strays(p, node)])
   return [...perNode, ...userTimers(p), ...cronLines(p, nodes)]
 }
 
 function handWritten(p: Paths, node: string): Legacy[] {
   const dirs = [p.unitDir, `${p.root}/lib/systemd/system`, `${p.root}/usr/local/lib/systemd/system`]
-  const unit = [`chromebox-watchdog-${node}.timer`, `chromebox-watchdog-${node}.service`].find((u) =>
-    dirs.some((d) => existsSync(join(d, u))),
-  )
-  const dir = dirs.find((d) => unit !== undefined && existsSync(join(d, unit)))
-  if (unit !== undefined) {
+  for (const unit of [`chromebox-watchdog-${node}.timer`, `chromebox-watchdog-${node}.service`]) {
+    const dir = dirs.find((d) => existsSync(join(d, unit)))
+    if (dir === undefined) continue
     const remove = `systemctl disable --now ${unit} && rm ${dir}/chromebox-watchdog-${node}.*`
     return [{ scope: node, what: unit, remove, armed: unit.endsWith('.timer') }]
   }
@@ -36,22 +31,20 @@ function handWritten(p: Paths, node: string): Legacy[] {
 
 /** User units of any user: they stop at logout without linger, and start again with it. */
 function userTimers(p: Paths): Legacy[] {
+  const timers = (dir: string) =>
+    list(dir).filter((unit) => /^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit))
+  const legacy = (what: string, remove: string): Legacy => ({ scope: 'fleet', what, remove, armed: true })
   const homes = [`${p.root}/root`, ...list(`${p.root}/home`).map((h) => `${p.root}/home/${h}`)]
-  const found: Legacy[] = []
-  for (const home of homes) {
-    for (const unit of list(`${home}/.config/systemd/user`)) {
-      if (!/^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit)) continue
-      const user = home.split('/').at(-1)
-      const remove = `systemctl --user -M ${user}@ disable --now ${unit}`
-      found.push({ scope: 'fleet', what: `user ${user}'s ${unit}`, remove, armed: true })
-    }
-  }
-  for (const unit of list(`${p.root}/etc/systemd/user`)) {
-    if (!/^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit)) continue
-    const remove = `systemctl --global disable ${unit} && rm /etc/systemd/user/${unit}`
-    found.push({ scope: 'fleet', what: `the user unit ${unit}`, remove, armed: true })
-  }
-  return found
+  const own = homes.flatMap((home) => {
+    const user = basename(home)
+    return timers(`${home}/.config/systemd/user`).map((unit) =>
+      legacy(`user ${user}'s ${unit}`, `systemctl --user -M ${user}@ disable --now ${unit}`),
+    )
+  })
+  const shared = timers(`${p.root}/etc/systemd/user`).map((unit) =>
+    legacy(`the user unit ${unit}`, `systemctl --global disable ${unit} && rm /etc/systemd/user/${unit}`),
+  )
+  return [...own, ...shared]
 }
 
 function cronLines(p: Paths, nodes: readonly Node[]): Legacy[] {
@@ -73,19 +66,23 @@ function cronLines(p: Paths, nodes: readonly Node[]): Legacy[] {
   return found
 }
 
-/** A browser on the node's port or profile that systemd did not start as the node's unit. */
-function strayBrowser(p: Paths, node: Node): Legacy[] {
-  const marks = [`--remote-debugging-port=${node.cdpPort}`, `--user-data-dir=/var/lib/chromebox/${node.name}`]
+function strays(p: Paths, node: Node): Legacy[] {
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return []
+  return [...strayBrowser(p, node, netns.value.inode), ...strayRelay(p, node)]
+}
+
+/** A browser on the node's port or profile that systemd did not start as the node's unit. */
+function strayBrowser(p: Paths, node: Node, netns: number | undefined): Legacy[] {
+  const marks = [`--remote-debugging-port=${node.cdpPort}`, `--user-data-dir=/var/lib/chromebox/${node.name}`]
   const found: Legacy[] = []
-  for (const pid of pids(p)) {
+  for (const pid of attempt(() => listPids(p.proc)) ?? []) {
     const argv = readArgv(p.proc, pid)
     if (!argv.slice(1).some((a) => marks.includes(a)) || argv.some((a) => a.startsWith('--type='))) continue
     if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
     // The same port in another namespace is another node's, or nobody's, business.
     const inside = netnsInode(p.proc, pid)
-    if (!inside.seen || inside.value !== netns.value.inode) continue
+    if (!inside.seen || inside.value !== netns) continue
     const what = `a browser outside chromebox@${node.name}.service (pid ${pid}, ${clean(argv[0] ?? '', 60)})`
     found.push({ scope: node.name, what, remove: `kill ${pid}`, armed: false })
   }
@@ -93,8 +90,6 @@ function strayBrowser(p: Paths, node: Node): Legacy[] {
 }
 
 function strayRelay(p: Paths, node: Node): Legacy[] {
-  const netns = lookNetns(p, node.netns)
-  if (!netns.seen || !netns.value.isNamespace) return []
   const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
   if (!listeners.seen) return []
   return listeners.value.flatMap(({ pid }): Legacy[] => {
@@ -110,26 +105,5 @@ function inUnit(p: Paths, pid: number, unit: string): boolean {
   return lines(`${p.proc}/${pid}/cgroup`).some((line) => line.split('/').includes(unit))
 }
 
-function pids(p: Paths): number[] {
-  try {
-    return listPids(p.proc)
-  } catch {
-    return []
-  }
-}
-
-function lines(file: string): string[] {
-  try {
-    return readFileSync(file, 'utf8').split('\n')
-  } catch {
-    return []
-  }
-}
-
-function list(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch {
-    return []
-  }
-}
+const lines = (file: string): string[] => attempt(() => readFileSync(file, 'utf8').split('\n')) ?? []
+const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

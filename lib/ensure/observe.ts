@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import { monotonicMs } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
 import { shellWord } from '../base/os-error.ts'
@@ -11,7 +12,7 @@ import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../
 import { isNodeName } from '../registry/names.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
+import { LOOPS, nodeParts, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
 import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
@@ -74,17 +75,13 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   const { p } = ctx
   const parsed = readRegistry(p, ctx.config)
   const active = activeLocalNodes(parsed, hostname()).filter((n) => only === undefined || n.name === only)
-  const known = only === undefined ? await knownInstances(p) : { names: new Set<string>(), active: [] }
+  const known = only === undefined ? await knownInstances(p) : NONE
   const units = [
     ...active.flatMap(({ name }) => [
       watchdogTimer(name),
       watchdogService(name),
       nodeTarget(name),
-      `netvm-netns@${name}.service`,
-      `cdp-relay@${name}.socket`,
-      `cdp-relay@${name}.service`,
-      `chromebox@${name}.service`,
-      `netvm-tunnel@${name}.service`,
+      ...nodeParts(name),
     ]),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
@@ -101,7 +98,13 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
       return { node, files, queueReady: queueReady(p, node.name), tunnelConfigured: tunnel }
     }),
     orphans: orphans(p, parsed, known),
-    rowErrors: rowErrors(parsed, ctx.config.registry, only),
+    rowErrors: parsed.errors
+      .filter((e) => only === undefined || e.name === only)
+      .map((e) => ({
+        scope: e.name ?? 'fleet',
+        text: `row refused, node not supervised: ${parsed.path} line ${e.line}: ${e.reason}`,
+        next: `editor ${shellWord(ctx.config.registry)}`,
+      })),
     units: looks,
     missingUnitFiles: UNIT_FILES.filter((name) => !existsSync(join(p.unitDir, name))).map((name) => ({
       name: join(p.unitDir, name),
@@ -116,12 +119,9 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
   const timer = parseTimer(u)
   const isTimer = u.TimersMonotonic !== undefined || u.NextElapseUSecMonotonic !== undefined
   const stamp = (key: string) => (Number(u[key] ?? 0) > 0 ? Number(u[key]) / 1000 : undefined)
-  const activeSinceMs = stamp('ActiveEnterTimestampMonotonic')
-  const startedMs = stamp('InactiveExitTimestampMonotonic')
-  const startTimeoutMs = parseSpan(u.TimeoutStartUSec ?? '')
-  const firstMs = elapseOf(u, ['OnActiveUSec', 'OnBootUSec', 'OnStartupUSec'])
   const lateMs = (parseSpan(u.AccuracyUSec ?? '') ?? 0) + (parseSpan(u.RandomizedDelayUSec ?? '') ?? 0)
-  const listen = u.Listen?.split('\n').map((line) => line.replace(/ \(\w+\)$/, ''))
+  // CLD_EXITED of siginfo(2).
+  const exited = u.ExecMainCode === '1'
   return {
     load: u.LoadState ?? '',
     file: u.UnitFileState ?? '',
@@ -129,20 +129,19 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
     sub: u.SubState ?? '',
     result: u.Result ?? '',
     needReload: u.NeedDaemonReload === 'yes',
-    ...(activeSinceMs !== undefined && { activeSinceMs }),
-    ...(startedMs !== undefined && { startedMs }),
-    ...(startTimeoutMs !== undefined && { startTimeoutMs }),
-    // CLD_EXITED of siginfo(2) is 1.
-    ...(u.ExecMainCode !== undefined && {
-      exit: { exited: u.ExecMainCode === '1', status: Number(u.ExecMainStatus) },
+    activeSinceMs: stamp('ActiveEnterTimestampMonotonic'),
+    startedMs: stamp('InactiveExitTimestampMonotonic'),
+    startTimeoutMs: parseSpan(u.TimeoutStartUSec ?? ''),
+    exit: u.ExecMainCode === undefined ? undefined : { exited, status: Number(u.ExecMainStatus) },
+    ...(isTimer && {
+      nextMs: timer.nextElapseMs,
+      periodMs: timer.periodMs,
+      lastMs: timer.lastTriggerMs,
+      lateMs,
     }),
-    ...(isTimer && { nextMs: timer.nextElapseMs }),
-    ...(isTimer && timer.periodMs !== undefined && { periodMs: timer.periodMs }),
-    ...(isTimer && timer.lastTriggerMs !== undefined && { lastMs: timer.lastTriggerMs }),
-    ...(isTimer && { lateMs }),
-    ...(firstMs !== undefined && { firstMs }),
-    ...(u.Unit && { fires: u.Unit }),
-    ...(u.NetworkNamespacePath !== undefined && { netns: u.NetworkNamespacePath }),
+    firstMs: elapseOf(u, ['OnActiveUSec', 'OnBootUSec', 'OnStartupUSec']),
+    fires: u.Unit || undefined,
+    netns: u.NetworkNamespacePath,
     ...(u.Type !== undefined && {
       exec: commands(u.ExecStart ?? ''),
       ends: u.Type === 'oneshot' && u.RemainAfterExit !== 'yes',
@@ -151,7 +150,7 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
     refused: ['Condition', 'Assert'].some(
       (kind) => u[`${kind}Result`] === 'no' && stamp(`${kind}TimestampMonotonic`) !== undefined,
     ),
-    ...(listen && { listen }),
+    listen: u.Listen?.split('\n').map((line) => line.replace(/ \(\w+\)$/, '')),
     foreign: foreignFiles(p, name, u),
   }
 }
@@ -163,30 +162,29 @@ function commands(shown: string): string[] {
 
 interface Known {
   readonly names: ReadonlySet<string>
-  /** Units with a node's name that systemd has active, or failed. */
+  /** Units with a node's name that systemd has active. */
   readonly active: readonly string[]
+  /** Units that systemd has enabled. */
+  readonly linked: readonly string[]
 }
+
+const NONE: Known = { names: new Set(), active: [], linked: [] }
 
 /** Every node name that the host's units and our files still carry, whatever the registry says. */
 async function knownInstances(p: Paths): Promise<Known> {
   const argv = ['systemctl', 'list-units', '--plain', '--no-legend', '--no-pager']
   const states = ['--state=active,activating,reloading,deactivating', '--', ...INSTANCES, ...RUNNING]
   const listed = await run([...argv, ...states], { deadlineMs: 5000 })
-  const active = listed.stdout
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/)[0] ?? '')
-    .filter((unit) => unit.includes('@'))
+  const active = Array.from(listed.stdout.matchAll(/^\s*(\S*@\S*)/gm), (m) => m[1] ?? '')
   const linked = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
-  const dropIns = list(p.unitDir).filter((name) => /^(chromebox-watchdog|cdp-relay)@.+\.d$/.test(name))
-  const ours = dropIns.filter((d) => existsSync(join(p.unitDir, d, 'netvm.conf')))
-  const envs = list(p.nodesDir).map((f) => `env@${f}`)
-  const names = [...active, ...linked, ...ours, ...envs].map(
-    (unit) =>
-      /^(?:netvm-node|chromebox-watchdog|chromebox|cdp-relay|netvm-netns|netvm-tunnel|env)@([^.]+)\./.exec(
-        unit,
-      )?.[1],
+  const ours = list(p.unitDir).filter(
+    (d) => /^(chromebox-watchdog|cdp-relay)@.+\.d$/.test(d) && existsSync(join(p.unitDir, d, 'netvm.conf')),
   )
-  return { names: new Set(names.filter((n) => n !== undefined && isNodeName(n)) as string[]), active }
+  const envs = list(p.nodesDir).map((f) => `env@${f}`)
+  const pattern =
+    /^(?:netvm-node|chromebox-watchdog|chromebox|cdp-relay|netvm-netns|netvm-tunnel|env)@([^.]+)\./
+  const names = [...active, ...linked, ...ours, ...envs].map((unit) => pattern.exec(unit)?.[1] ?? '')
+  return { names: new Set(names.filter(isNodeName)), active, linked }
 }
 
 function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
@@ -199,7 +197,6 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     const row = parsed.nodes.find((n) => n.name === name)
     if (row?.status === 'active' && isLocal(row, hostname())) continue
     if (refused.has(name) || (row === undefined && nameless)) continue
-    const links = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
     const files = [
       nodeEnvPath(p, name),
       dropIn(p, `cdp-relay@${name}.socket`),
@@ -209,7 +206,7 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     found.push({
       name,
       why: row?.status === 'retired' ? 'retired' : 'removed',
-      enabled: links.filter(mine),
+      enabled: known.linked.filter(mine),
       active: known.active.filter(mine),
       files: files.filter((f) => existsSync(f)),
     })
@@ -217,29 +214,11 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
   return found.filter((o) => o.enabled.length + o.active.length + o.files.length > 0)
 }
 
-function rowErrors(parsed: ParsedRegistry, path: string, only: string | undefined) {
-  return parsed.errors
-    .filter((e) => only === undefined || e.name === only)
-    .map((e) => ({
-      scope: e.name ?? 'fleet',
-      text: `row refused, node not supervised: ${path} line ${e.line}: ${e.reason}`,
-      next: `editor ${shellWord(path)}`,
-    }))
-}
-
 /** The release's own copy of a unit file, which scripts/install puts beside the programs. */
 function unitCopy(name: string): string | undefined {
-  try {
-    return readOptional(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', basename(name)))
-  } catch {
-    return undefined
-  }
+  return attempt(() =>
+    readFileSync(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', name), 'utf8'),
+  )
 }
 
-function list(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch {
-    return []
-  }
-}
+const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

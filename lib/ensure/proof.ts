@@ -2,11 +2,12 @@
 
 import { seconds } from '../base/text.ts'
 import type { Look, Supervisor, VerdictState } from '../base/types.ts'
+import { SUPERVISORS } from '../evidence/owners.ts'
 import type { JournalFacts, JournalRun } from '../evidence/types.ts'
+import { SLACK_MS } from './finding.ts'
 
-/** A run may be this many periods old, and the slack of a busy machine in milliseconds. */
+/** A run may be this many periods old. */
 const FRESH_PERIODS = 2
-const SLACK_MS = 15_000
 
 export interface Point {
   readonly scope: string
@@ -34,8 +35,6 @@ export interface ProofFacts {
   /** Which program last made the node's supervision; absent when none did. */
   readonly hook: (node: string) => string | undefined
 }
-
-const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
 
 /** One point per node and supervisor, and one per node for the ensure hook. */
 export function prove(facts: ProofFacts): Point[] {

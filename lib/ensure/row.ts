@@ -3,17 +3,10 @@ import { UsageError } from '../base/errors.ts'
 import { shellWord } from '../base/os-error.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
+import { appendRow, setCell } from '../registry/edit.ts'
 import { assertNodeName, freeNames } from '../registry/names.ts'
-import { cellFault } from '../registry/parse.ts'
-import {
-  appendRow,
-  findNode,
-  isLocal,
-  nearName,
-  type ParsedRegistry,
-  readRegistry,
-  setCell,
-} from '../registry/read.ts'
+import { COLUMN, cellFault } from '../registry/parse.ts'
+import { findNode, isLocal, nearName, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import type { EnsureContext } from './observe.ts'
 import { preflight } from './preflight.ts'
 
@@ -26,6 +19,13 @@ export interface RowOptions {
   readonly port?: number | undefined
 }
 
+/** The cells that a command line may write. */
+const CELLS = [
+  ['title', 'chatTitle'],
+  ['url', 'chatUrl'],
+  ['api', 'apiCheck'],
+] as const
+
 /**
  * Makes sure that the node has an active row of this host, with the given cells. Appends it or changes cells
  * in place; every other byte of the file is kept.
@@ -37,25 +37,16 @@ export async function ensureRow(
   name: string,
   opts: RowOptions,
 ): Promise<{ node: Node; did: string[]; activated: boolean }> {
-  const path = ctx.config.registry
-  assertNodeName(name)
-  const parsed = readRegistry(ctx.p, ctx.config)
-  const there = parsed.nodes.find((n) => n.name === name)
-  if (there === undefined && !parsed.errors.some((e) => e.name === name)) {
-    if (!opts.add) throw unknownName(parsed, name, path)
-    const did = await append(ctx, parsed, name, opts)
-    return { node: findNode(readRegistry(ctx.p, ctx.config), name), did: [did], activated: true }
-  }
-  const row = findNode(parsed, name)
-  if (!isLocal(row, hostname())) {
+  const { parsed, row } = lookForRow(ctx, assertNodeName(name), opts.add)
+  if (row !== undefined && !isLocal(row, hostname())) {
     throw new UsageError(
-      `node ${name} belongs to host ${row.host} (${path} line ${row.line})`,
+      `node ${name} belongs to host ${row.host} (${parsed.path} line ${row.line})`,
       `ssh ${row.host} netvm-node-up ${name}`,
     )
   }
-  const did = await change(ctx, row, opts)
+  const did = row === undefined ? await append(ctx, parsed, name, opts) : await change(ctx, row, opts)
   const node = findNode(readRegistry(ctx.p, ctx.config), name)
-  return { node, did, activated: row.status !== 'active' && node.status === 'active' }
+  return { node, did, activated: row?.status !== 'active' && node.status === 'active' }
 }
 
 /**
@@ -63,19 +54,21 @@ export async function ensureRow(
  * @throws UsageError for an unknown name or a bad CDP_PORT_OVERRIDE; ConfigError for a refused row
  */
 export function assertRow(ctx: EnsureContext, name: string, add: boolean): void {
-  const parsed = readRegistry(ctx.p, ctx.config)
-  if (parsed.errors.some((e) => e.name === name)) findNode(parsed, name)
-  if (parsed.nodes.some((n) => n.name === name)) return
-  if (!add) throw unknownName(parsed, name, ctx.config.registry)
-  portOverride()
+  if (lookForRow(ctx, name, add).row === undefined) portOverride()
 }
 
-/** One letter more, less or other is what a typo is; the nearest name is the best hint. */
-function unknownName(parsed: ParsedRegistry, name: string, path: string): UsageError {
+/** The registry with the node's row in it, if any. @throws UsageError without one, unless it may be added; ConfigError */
+function lookForRow(ctx: EnsureContext, name: string, add: boolean): { parsed: ParsedRegistry; row?: Node } {
+  const parsed = readRegistry(ctx.p, ctx.config)
+  if ([...parsed.nodes, ...parsed.errors].some((row) => row.name === name)) {
+    return { parsed, row: findNode(parsed, name) }
+  }
+  if (add) return { parsed }
+  // One letter more, less or other is what a typo is; the nearest name is the best hint.
   const near = nearName(parsed, name)
   const hint = near === undefined ? '' : `; did you mean ${near}?`
   const next = near === undefined ? `netvm-node-up ${name}` : `ensure-node-supervision ${near}`
-  return new UsageError(`no row for node "${name}" in ${path}${hint}`, next)
+  throw new UsageError(`no row for node "${name}" in ${parsed.path}${hint}`, next)
 }
 
 async function append(
@@ -83,7 +76,7 @@ async function append(
   parsed: ParsedRegistry,
   name: string,
   opts: RowOptions,
-): Promise<string> {
+): Promise<string[]> {
   const names = freeNames(name, parsed.nodes)
   const port = opts.port ?? portOverride() ?? names.port
   const holder = parsed.nodes.find((n) => n.cdpPort === port)
@@ -97,12 +90,12 @@ async function append(
     cdpPort: port,
     gw: names.gw,
     peer: names.peer,
-    ...(opts.url !== undefined && { chatUrl: opts.url }),
-    ...(opts.title !== undefined && { chatTitle: opts.title }),
-    ...(opts.api !== undefined && { apiCheck: opts.api }),
-    ...(shared && { host: hostname() }),
+    chatUrl: opts.url,
+    chatTitle: opts.title,
+    apiCheck: opts.api,
+    host: shared ? hostname() : '',
   })
-  return `row added to ${ctx.config.registry}: port ${port}, ${names.sub}`
+  return [`row added to ${ctx.config.registry}: port ${port}, ${names.sub}`]
 }
 
 function portOverride(): number | undefined {
@@ -126,17 +119,14 @@ const MAX_CELL = 2000
  * What is typed for a row is checked as a row would be, before anything is written.
  * @throws UsageError naming the option
  */
-export function checkRowOptions({ title, url, api }: Omit<RowOptions, 'add'>): void {
+export function checkRowOptions(opts: Omit<RowOptions, 'add'>): void {
   const next = 'netvm-node-up --help'
-  for (const [option, field, value] of [
-    ['--title', 'chatTitle', title],
-    ['--url', 'chatUrl', url],
-    ['--api', 'apiCheck', api],
-  ] as const) {
-    if (value === undefined) continue
-    if (value.length > MAX_CELL) throw new UsageError(`${option} is longer than ${MAX_CELL} characters`, next)
+  for (const [option, field] of CELLS) {
+    const value = opts[option] ?? ''
+    if (value.length > MAX_CELL)
+      throw new UsageError(`--${option} is longer than ${MAX_CELL} characters`, next)
     const reason = cellFault(field, value)
-    if (reason !== undefined) throw new UsageError(`${option}: ${reason}`, next)
+    if (reason !== undefined) throw new UsageError(`--${option}: ${reason}`, next)
   }
 }
 
@@ -150,16 +140,12 @@ async function change(ctx: EnsureContext, row: Node, opts: RowOptions): Promise<
     )
   }
   if (opts.add && row.status === 'retired') await preflight(ctx)
-  const cells = [
-    ['chatTitle', 'Chat Title', row.chatTitle, opts.title],
-    ['chatUrl', 'Chat URL', row.chatUrl, opts.url],
-    ['apiCheck', 'API Check', row.apiCheck, opts.api],
-  ] as const
   const did: string[] = []
-  for (const [field, header, have, want] of cells) {
-    if (want === undefined || want === have) continue
+  for (const [option, field] of CELLS) {
+    const want = opts[option]
+    if (want === undefined || want === row[field]) continue
     await setCell(path, row.name, field, want)
-    did.push(`row changed: ${header} is "${want}"`)
+    did.push(`row changed: ${COLUMN[field]} is "${want}"`)
   }
   if (opts.add && row.status === 'retired') {
     await setCell(path, row.name, 'status', 'active')

@@ -1,7 +1,10 @@
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
+import { PERIOD_MS } from '../evidence/owners.ts'
+import { QUEUE_MODE, SLOT_MODE, SLOTS } from '../queue/dir.ts'
 import { deriveNames } from '../registry/names.ts'
 import { renderNodeEnv } from '../registry/node-env.ts'
 import type { WantedFile } from './types.ts'
@@ -10,8 +13,6 @@ import type { WantedFile } from './types.ts'
 const FIRST_ELAPSE_S = 15
 /** The fixed offsets of nodes spread over this many seconds, so that they do not all fire at once. */
 const SPREAD_S = 21
-/** Period of chromebox-watchdog@.timer, in seconds: it stands in the drop-in again (see `timerDropIn`). */
-const PERIOD_S = 120
 
 const HEAD = '# Written by ensure-node-supervision from the row of the registry; do not edit.\n'
 
@@ -32,18 +33,18 @@ export function wantedFiles(p: Paths, node: Node): WantedFile[] {
     },
     {
       path: dropIn(p, `chromebox-watchdog@${node.name}.timer`),
-      text: timerDropIn(FIRST_ELAPSE_S + (names.octet % SPREAD_S)),
+      text: timerDropIn(FIRST_ELAPSE_S + (names.octet % SPREAD_S), PERIOD_MS['chromebox-watchdog'] / 1000),
       what: 'timer offset',
     },
   ]
 }
 
-function timerDropIn(firstElapseS: number): string {
+function timerDropIn(firstElapseS: number, periodS: number): string {
   return `${HEAD}[Timer]
 # An empty assignment forgets every elapse of the template, so the period stands here again.
 OnActiveSec=
 OnActiveSec=${firstElapseS}s
-OnUnitActiveSec=${PERIOD_S}s
+OnUnitActiveSec=${periodS}s
 `
 }
 
@@ -57,14 +58,10 @@ export function readOptional(path: string): string | undefined {
   }
 }
 
-const SLOTS = ['slot-0.lock', 'slot-1.lock'] as const
-const QUEUE_MODE = 0o2770
-const SLOT_MODE = 0o660
-
 /** Whether the node's CDP queue is there for the group that shares it. */
 export function queueReady(p: Paths, node: string): boolean {
   const dir = join(p.queue, node)
-  const mode = (path: string) => (existsSync(path) ? statSync(path).mode & 0o7777 : undefined)
+  const mode = (path: string) => attempt(() => statSync(path).mode & 0o7777)
   // A slot that is not there yet is made by the first client that wants it.
   const fits = (slot: string) => [undefined, SLOT_MODE].includes(mode(join(dir, slot)))
   return mode(dir) === QUEUE_MODE && SLOTS.every(fits)

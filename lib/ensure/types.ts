@@ -10,37 +10,37 @@ export interface UnitLook {
   readonly sub: string
   readonly result: string
   readonly needReload: boolean
-  readonly activeSinceMs?: number
+  readonly activeSinceMs?: number | undefined
   /** When it last left `inactive`: the start of a oneshot that is running. */
-  readonly startedMs?: number
+  readonly startedMs?: number | undefined
   /** A service's start timeout; Infinity when it has none. */
-  readonly startTimeoutMs?: number
+  readonly startTimeoutMs?: number | undefined
   /** How the main process ended: `exited` with its status, or something else. */
-  readonly exit?: { readonly exited: boolean; readonly status: number }
+  readonly exit?: { readonly exited: boolean; readonly status: number } | undefined
   /** A timer's `OnUnitActiveSec`, the shortest of several. */
-  readonly periodMs?: number
+  readonly periodMs?: number | undefined
   /** A timer's first elapse after it is armed or the host booted; absent when it has none. */
-  readonly firstMs?: number
+  readonly firstMs?: number | undefined
   /** How much later than due a timer may fire: its accuracy and its random delay together. */
-  readonly lateMs?: number
+  readonly lateMs?: number | undefined
   /** The unit that a timer starts. */
-  readonly fires?: string
+  readonly fires?: string | undefined
   /** A service's command lines, `program argument...`. */
-  readonly exec?: readonly string[]
+  readonly exec?: readonly string[] | undefined
   /** `NetworkNamespacePath=` of a service or a socket; empty when it has none. */
-  readonly netns?: string
+  readonly netns?: string | undefined
   /** A service whose run is over when its process has ended (`Type=oneshot`, not `RemainAfterExit=`). */
-  readonly ends?: boolean
+  readonly ends?: boolean | undefined
   /** The last start was refused by a condition or an assertion of the unit. */
-  readonly refused?: boolean
+  readonly refused?: boolean | undefined
   /** Files that are not ours and change the unit, the one that wins last. */
-  readonly foreign?: readonly ForeignFile[]
+  readonly foreign?: readonly ForeignFile[] | undefined
   /** Infinity when nothing is scheduled. */
-  readonly nextMs?: number
+  readonly nextMs?: number | undefined
   /** Absent when it never triggered in this boot. */
-  readonly lastMs?: number
+  readonly lastMs?: number | undefined
   /** A socket's addresses, `10.201.35.2:9410`. */
-  readonly listen?: readonly string[]
+  readonly listen?: readonly string[] | undefined
 }
 
 /** A drop-in, or a whole unit file in place of ours, that somebody else made. */
@@ -125,7 +125,7 @@ export interface Finding {
   readonly code: string
   /** What is wrong. */
   readonly says: string
-  /** What mends it; empty when only a person may. */
+  /** What repairs it; empty when only a person may. */
   readonly actions: readonly Action[]
   /** What the actions did, in words. */
   readonly did: string

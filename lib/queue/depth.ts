@@ -1,9 +1,9 @@
-import { closeSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import type { Paths } from '../base/paths.ts'
 import { seconds } from '../base/text.ts'
 import { isNodeName } from '../registry/names.ts'
-import { openEntry, type QueueDir, queueDirIfAny, queueRefusal, SLOTS } from './dir.ts'
-import { tryFlock } from './flock.ts'
+import { tryFlock } from '../store/flock.ts'
+import { type QueueDir, queueDirIfAny, queueRefusal, SLOTS, withEntry } from './dir.ts'
 import { type Client, readClient, type SlotState, slotStates } from './holder.ts'
 import { type Priority, sortTickets } from './ticket.ts'
 
@@ -44,17 +44,9 @@ export function queueDepth(p: Paths, node: string): Depth {
 
 /** A ticket counts while its owner holds its lock. */
 function waiters(p: Paths, dir: QueueDir): Waiter[] {
-  return sortTickets(dir.names()).flatMap((ticket) => {
-    const fd = openEntry(dir, ticket.name, 'no')
-    if (fd === undefined) return []
-    try {
-      if (tryFlock(fd, 'shared')) return []
-      const { pid, priority } = ticket
-      return [{ ...readClient(p, dir, ticket.name), pid, priority }]
-    } finally {
-      closeSync(fd)
-    }
-  })
+  return sortTickets(dir.names())
+    .filter(({ name }) => withEntry(dir, name, 'no', (fd) => !tryFlock(fd, 'shared')))
+    .map(({ name, pid, priority }) => ({ ...readClient(p, dir, name), pid, priority }))
 }
 
 /** `slot 0 held by backup.py (pid 71, root) for 12s; slot 1 free`. */

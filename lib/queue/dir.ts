@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
 } from 'node:fs'
+import { attempt } from '../base/attempt.ts'
 import { fromOs, NetvmError, RootError } from '../base/errors.ts'
 import type { Paths } from '../base/paths.ts'
 
@@ -29,10 +30,13 @@ export interface QueueDir {
 /** Operations at a time per browser. */
 export const SLOTS: readonly string[] = ['slot-0.lock', 'slot-1.lock']
 
+/** Modes of a node's directory and of the files in it, whatever the caller's umask. */
+export const QUEUE_MODE = 0o2770
+export const SLOT_MODE = 0o660
+
 const GROUP = 'netvm'
 const PLAIN_FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** Directories 2770, as ensure makes them and `--check` wants them, files 0660, whatever the caller's umask. */
 function shared<T>(fn: () => T): T {
   const before = process.umask(0o007)
   try {
@@ -78,15 +82,8 @@ function openDir(path: string): number {
 }
 
 function makeDir(path: string): void {
-  try {
-    mkdirSync(path, { recursive: false, mode: 0o2770 })
-  } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    if (code === 'EEXIST') return
-    if (code !== 'ENOENT') throw err
-    mkdirSync(path, { recursive: true, mode: 0o2770 })
-  }
-  giveToGroup(path)
+  const made = mkdirSync(path, { recursive: true, mode: QUEUE_MODE })
+  if (made !== undefined) giveToGroup(path)
 }
 
 /** Where tmpfiles has not been at work (no setgid parent), root hands the directory to the group. */
@@ -104,15 +101,9 @@ function giveToGroup(path: string): void {
 }
 
 function groupId(): number | undefined {
-  try {
-    const line = readFileSync('/etc/group', 'utf8')
-      .split('\n')
-      .find((l) => l.startsWith(`${GROUP}:`))
-    const gid = Number(line?.split(':')[2])
-    return Number.isSafeInteger(gid) ? gid : undefined
-  } catch {
-    return undefined
-  }
+  const groups = attempt(() => readFileSync('/etc/group', 'utf8')) ?? ''
+  const gid = new RegExp(`^${GROUP}:[^:]*:(\\d+)`, 'm').exec(groups)?.[1]
+  return gid === undefined ? undefined : Number(gid)
 }
 
 function wrap(node: string, path: string, fd: number): QueueDir {
@@ -136,11 +127,13 @@ function wrap(node: string, path: string, fd: number): QueueDir {
  * @param create `no`: undefined when it is not there; `yes`: made when needed; `only`: fails when it is there
  * @throws NetvmError when the entry is a link, a directory or has a second name
  */
+export function openEntry(dir: QueueDir, name: string, create: 'yes' | 'only'): number
+export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined
 export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined {
   const flags = { no: 0, yes: constants.O_CREAT, only: constants.O_CREAT | constants.O_EXCL }[create]
   let fd: number
   try {
-    fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, 0o660))
+    fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, SLOT_MODE))
   } catch (err) {
     if (create === 'no' && (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw queueRefusal(named(err, `${dir.path}/${name}`))
@@ -164,7 +157,17 @@ function named(err: unknown, path: string): unknown {
   return err
 }
 
-/** Descriptors of the slots, for a caller that locks or asks them; close what is not kept. */
-export function openSlot(dir: QueueDir, slot: string): number {
-  return openEntry(dir, slot, 'yes') as number
+type WithFd<T> = (fd: number) => T
+
+/** What `fn` makes of an open file of the directory; undefined when that is not there. */
+export function withEntry<T>(dir: QueueDir, name: string, create: 'yes', fn: WithFd<T>): T
+export function withEntry<T>(dir: QueueDir, name: string, create: 'no', fn: WithFd<T>): T | undefined
+export function withEntry<T>(dir: QueueDir, name: string, create: 'no' | 'yes', fn: WithFd<T>) {
+  const fd = openEntry(dir, name, create)
+  if (fd === undefined) return undefined
+  try {
+    return fn(fd)
+  } finally {
+    closeSync(fd)
+  }
 }

@@ -1,5 +1,4 @@
 import {
-  closeSync,
   fstatSync,
   ftruncateSync,
   readdirSync,
@@ -11,14 +10,18 @@ import {
   writeSync,
 } from 'node:fs'
 import { userInfo } from 'node:os'
+import { attempt } from '../base/attempt.ts'
 import { now } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
 import type { Paths } from '../base/paths.ts'
+import { present } from '../base/present.ts'
+import { fromJson, integer, oneOf, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import { listPids, readArgv, readStat } from '../host/proc.ts'
-import { openEntry, openSlot, type QueueDir, SLOTS } from './dir.ts'
-import { tryFlock } from './flock.ts'
-import { isPriority, type Priority } from './ticket.ts'
+import { tryFlock } from '../store/flock.ts'
+import { lookAtProcess, ownName } from '../store/process-name.ts'
+import { type QueueDir, SLOTS, withEntry } from './dir.ts'
+import { PRIORITIES, type Priority } from './ticket.ts'
 
 /** Who is in a slot, or waits for one. */
 export interface Client {
@@ -38,16 +41,16 @@ export interface SlotState {
   readonly holder?: Client
 }
 
-interface ClientRecord {
-  readonly pid: number
-  readonly startTicks: number
-  readonly bootId: string
-  readonly pidNs: string
-  readonly sinceBootMs: number
-  readonly user: string
-  readonly doing: string
-  readonly priority: Priority
-}
+const clientRecord = record({
+  pid: integer,
+  startTicks: integer,
+  bootId: text,
+  pidNs: text,
+  sinceBootMs: integer,
+  user: text,
+  doing: text,
+  priority: oneOf(PRIORITIES),
+})
 
 const MAX_RECORD = 4096
 
@@ -55,94 +58,49 @@ const MAX_RECORD = 4096
 // `9>slot-0.lock` empties it.
 const recordName = (slot: string): string => `${slot.replace(/\.lock$/, '')}.holder`
 
-function pidNamespace(p: Paths): string {
-  try {
-    return readlinkSync(`${p.proc}/self/ns/pid`)
-  } catch {
-    return ''
-  }
-}
-
-function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.getuid?.() ?? '?')
-  }
-}
-
 /** The text that names this process in a ticket or beside a slot. */
 export function ownRecord(p: Paths, doing: string, priority: Priority): string {
   const at = now(p)
-  const record: ClientRecord = {
-    pid: process.pid,
-    startTicks: readStat(p.proc, process.pid)?.startTicks ?? 0,
+  const own: ReturnType<typeof clientRecord> = {
+    ...ownName(p),
     bootId: at.bootId,
-    pidNs: pidNamespace(p),
     sinceBootMs: at.bootMs,
-    user: userName(),
+    // A user without an entry in /etc/passwd has no name.
+    user: attempt(() => userInfo().username) ?? String(process.getuid?.() ?? '?'),
     doing: clean(doing, 120),
     priority,
   }
-  return JSON.stringify(record)
+  return JSON.stringify(own)
 }
 
 /** Leaves our name beside a slot that we hold. The lock is what counts: a full disk only costs the name. */
 export function leaveName(dir: QueueDir, slot: string, record: string): void {
-  try {
-    const fd = openEntry(dir, recordName(slot), 'yes') as number
-    try {
+  attempt(() =>
+    withEntry(dir, recordName(slot), 'yes', (fd) => {
       ftruncateSync(fd, 0)
       writeSync(fd, record, 0)
-    } finally {
-      closeSync(fd)
-    }
-  } catch {}
+    }),
+  )
 }
 
 /** Takes our name away again, before the lock is dropped. */
 export function takeName(dir: QueueDir, slot: string): void {
-  try {
-    rmSync(dir.at(recordName(slot)), { force: true })
-  } catch {}
+  attempt(() => rmSync(dir.at(recordName(slot)), { force: true }))
 }
 
 /** Reads a record; undefined unless its process still lives (pid, start ticks and boot id together). */
 export function readClient(p: Paths, dir: QueueDir, name: string): Client | undefined {
-  const record = parseRecord(readEntry(dir, name))
-  const at = now(p)
-  if (record === undefined || record.bootId !== at.bootId) return undefined
-  if (record.pidNs === pidNamespace(p)) {
-    if (readStat(p.proc, record.pid)?.startTicks !== record.startTicks) return undefined
-  }
-  const { pid, user, doing, priority } = record
-  const forMs = certainMs({ bootMs: record.sinceBootMs, bootId: record.bootId }, at)
+  const client = fromJson(readEntry(dir, name), clientRecord)
+  if (client === undefined || lookAtProcess(p, client, client.bootId) === 'gone') return undefined
+  const { pid, user, doing, priority } = client
+  const forMs = certainMs({ bootMs: client.sinceBootMs, bootId: client.bootId }, now(p))
   return { pid, user: clean(user, 40), doing: clean(doing, 120), priority, forMs }
 }
 
 function readEntry(dir: QueueDir, name: string): string {
-  let fd: number | undefined
-  try {
-    fd = openEntry(dir, name, 'no')
-    if (fd === undefined) return ''
-    const bytes = Buffer.alloc(MAX_RECORD)
-    return bytes.subarray(0, readSync(fd, bytes, 0, MAX_RECORD, 0)).toString('utf8')
-  } catch {
-    return ''
-  } finally {
-    if (fd !== undefined) closeSync(fd)
-  }
-}
-
-function parseRecord(text: string): ClientRecord | undefined {
-  try {
-    const r = JSON.parse(text) as ClientRecord
-    const texts = [r.bootId, r.pidNs, r.user, r.doing].every((t) => typeof t === 'string')
-    const numbers = [r.pid, r.startTicks, r.sinceBootMs].every((n) => Number.isSafeInteger(n))
-    return texts && numbers && isPriority(r.priority) ? r : undefined
-  } catch {
-    return undefined
-  }
+  const bytes = Buffer.alloc(MAX_RECORD)
+  const length = attempt(() => withEntry(dir, name, 'no', (fd) => readSync(fd, bytes, 0, MAX_RECORD, 0)))
+  return bytes.toString('utf8', 0, length ?? 0)
 }
 
 /**
@@ -150,16 +108,12 @@ function parseRecord(text: string): ClientRecord | undefined {
  * other, and a client that tries in the same millisecond tries again.
  */
 export function slotStates(p: Paths, dir: QueueDir): SlotState[] {
-  return SLOTS.map((slot) => {
-    const fd = openSlot(dir, slot)
-    try {
+  return SLOTS.map((slot) =>
+    withEntry(dir, slot, 'yes', (fd) => {
       if (tryFlock(fd, 'shared')) return { slot, held: false }
-      const holder = readClient(p, dir, recordName(slot)) ?? findHolder(p, fd)
-      return holder === undefined ? { slot, held: true } : { slot, held: true, holder }
-    } finally {
-      closeSync(fd)
-    }
-  })
+      return present({ slot, held: true, holder: readClient(p, dir, recordName(slot)) ?? findHolder(p, fd) })
+    }),
+  )
 }
 
 /** A client in another language leaves no record: the process whose open file carries the lock. */
@@ -168,7 +122,8 @@ function findHolder(p: Paths, fd: number): Client | undefined {
   for (const pid of listPids(p.proc)) {
     if (!holdsLock(p, pid, ino)) continue
     const doing = clean(readArgv(p.proc, pid).join(' ') || (readStat(p.proc, pid)?.comm ?? '?'), 120)
-    return { pid, user: owner(p, pid), doing }
+    const uid = attempt(() => statSync(`${p.proc}/${pid}`).uid)
+    return { pid, user: uid === undefined ? '?' : `uid ${uid}`, doing }
   }
   return undefined
 }
@@ -176,27 +131,10 @@ function findHolder(p: Paths, fd: number): Client | undefined {
 /** `lock:` lines of /proc/<pid>/fdinfo name the locks of that very open file: proc_pid_fdinfo(5). */
 function holdsLock(p: Paths, pid: number, ino: number): boolean {
   const dir = `${p.proc}/${pid}/fd`
-  let fds: string[]
-  try {
-    fds = readdirSync(dir)
-  } catch {
-    return false
+  const locks = (n: string) => {
+    if (!/\/(slot-\d\.lock)$/.test(readlinkSync(`${dir}/${n}`))) return false
+    const info = readFileSync(`${p.proc}/${pid}/fdinfo/${n}`, 'utf8')
+    return new RegExp(`^lock:.*FLOCK .*:${ino} `, 'm').test(info)
   }
-  return fds.some((n) => {
-    try {
-      if (!/\/(slot-\d\.lock)$/.test(readlinkSync(`${dir}/${n}`))) return false
-      const info = readFileSync(`${p.proc}/${pid}/fdinfo/${n}`, 'utf8')
-      return new RegExp(`^lock:.*FLOCK .*:${ino} `, 'm').test(info)
-    } catch {
-      return false
-    }
-  })
-}
-
-function owner(p: Paths, pid: number): string {
-  try {
-    return `uid ${statSync(`${p.proc}/${pid}`).uid}`
-  } catch {
-    return '?'
-  }
+  return (attempt(() => readdirSync(dir)) ?? []).some((n) => attempt(() => locks(n)))
 }

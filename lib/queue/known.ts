@@ -2,7 +2,8 @@ import { hostname } from 'node:os'
 import { loadConfig } from '../base/config.ts'
 import { ConfigError, UsageError } from '../base/errors.ts'
 import type { Paths } from '../base/paths.ts'
-import { findNode, isLocal, type ParsedRegistry, readRegistry } from '../registry/read.ts'
+import type { Node } from '../base/types.ts'
+import { findNode, isLocal, readRegistry } from '../registry/read.ts'
 import { queueDirIfAny } from './dir.ts'
 
 /**
@@ -16,33 +17,33 @@ import { queueDirIfAny } from './dir.ts'
  * @throws UsageError (64) with the known nodes; ConfigError (78) when nothing can be said of the node
  */
 export function knownNode(p: Paths, name: string, kind: 'run' | 'depth'): void {
-  const there = () => {
-    const dir = queueDirIfAny(p, name)
-    dir?.close()
-    return dir !== undefined
-  }
-  let registry: ParsedRegistry
+  let row: Node
+  let path = ''
+  let nameless = false
   try {
-    registry = readRegistry(p, loadConfig(p))
-    if (registry.errors.some((e) => e.name === name)) findNode(registry, name)
+    const registry = readRegistry(p, loadConfig(p))
+    path = registry.path ?? ''
+    // A refused row that does not even show its name may be this one's.
+    nameless = registry.errors.some((e) => e.name === undefined)
+    row = findNode(registry, name)
   } catch (err) {
-    if (err instanceof ConfigError && there()) return
+    if (nameless || err instanceof ConfigError) {
+      const dir = queueDirIfAny(p, name)
+      dir?.close()
+      if (dir !== undefined) return
+    }
     throw err
   }
-  // A refused row that does not even show its name may be this one's.
-  const nameless = registry.errors.some((e) => e.name === undefined)
-  if (nameless && !registry.nodes.some((n) => n.name === name) && there()) return
-  const row = findNode(registry, name)
   if (kind === 'depth') return
   if (row.status === 'retired') {
     throw new UsageError(
-      `node ${name} is retired (${registry.path} line ${row.line}): it has no browser`,
+      `node ${name} is retired (${path} line ${row.line}): it has no browser`,
       `netvm-node-up ${name}`,
     )
   }
   if (!isLocal(row, hostname())) {
     throw new UsageError(
-      `node ${name} belongs to host ${row.host} (${registry.path} line ${row.line})`,
+      `node ${name} belongs to host ${row.host} (${path} line ${row.line})`,
       `ssh ${row.host} cdp-queue depth ${name}`,
     )
   }

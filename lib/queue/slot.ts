@@ -4,9 +4,10 @@ import { type Paths, paths } from '../base/paths.ts'
 import { seconds } from '../base/text.ts'
 import { readStat } from '../host/proc.ts'
 import { assertNodeName } from '../registry/names.ts'
+import { tryFlock, waitFlock } from '../store/flock.ts'
+import { isStopped, ownCommand } from '../store/process-name.ts'
 import { describeSlots } from './depth.ts'
-import { openEntry, openQueueDir, openSlot, type QueueDir, SLOTS } from './dir.ts'
-import { tryFlock, waitFlock } from './flock.ts'
+import { openEntry, openQueueDir, type QueueDir, SLOTS } from './dir.ts'
 import { leaveName, ownRecord, takeName } from './holder.ts'
 import {
   isPriority,
@@ -18,10 +19,10 @@ import {
   ticketName,
 } from './ticket.ts'
 
-/** Longest wait for a slot unless told otherwise, in ms. */
+/** Longest wait for a slot unless the caller says otherwise, in ms. */
 export const QUEUE_TIMEOUT_MS = 60_000
 /** A wait longer than this is worth a warning, in ms. */
-export const SLOW_WAIT_MS = 10_000
+const SLOW_WAIT_MS = 10_000
 /** How often a waiter looks at the list without having been woken; covers a lost inotify event, in ms. */
 const RELIST_MS = 1000
 
@@ -72,7 +73,7 @@ export async function acquireSlot(node: string, opts: SlotOptions = {}): Promise
   const began = performance.now()
   const priority = opts.priority ?? defaultPriority()
   const dir = openQueueDir(p, assertNodeName(node))
-  const record = ownRecord(p, opts.doing ?? defaultDoing(), priority)
+  const record = ownRecord(p, opts.doing ?? ownCommand(), priority)
   try {
     const waiting = line(p, dir).length > 0
     // Whoever comes while others wait gets in line behind them, even when a slot is just free.
@@ -105,13 +106,9 @@ function held(dir: QueueDir, taken: Taken, waitedMs: number): Slot {
   }
 }
 
-function defaultDoing(): string {
-  return [process.argv[1]?.split('/').at(-1) ?? 'node', ...process.argv.slice(2)].join(' ')
-}
-
 function takeFree(dir: QueueDir): Taken | undefined {
   for (const slot of SLOTS) {
-    const fd = openSlot(dir, slot)
+    const fd = openEntry(dir, slot, 'yes')
     if (tryFlock(fd)) return { slot, fd }
     closeSync(fd)
   }
@@ -120,10 +117,7 @@ function takeFree(dir: QueueDir): Taken | undefined {
 
 /** The waiters in the order of service. A stopped one (^Z) cannot take its turn: it must not hold up the rest. */
 function line(p: Paths, dir: QueueDir): Ticket[] {
-  return sortTickets(dir.names()).filter((t) => {
-    const state = readStat(p.proc, t.pid)?.state
-    return state !== 'T' && state !== 't'
-  })
+  return sortTickets(dir.names()).filter((t) => !isStopped(readStat(p.proc, t.pid)))
 }
 
 let sequence = 0
@@ -169,7 +163,7 @@ async function queueUp(
 function takeTicket(dir: QueueDir, priority: Priority, record: string): { name: string; fd: number } {
   const arrivedUs = Number(process.hrtime.bigint() / 1000n)
   const name = ticketName(priority, arrivedUs, process.pid, (sequence++).toString(36))
-  const fd = openEntry(dir, `new-${name}`, 'only') as number
+  const fd = openEntry(dir, `new-${name}`, 'only')
   try {
     writeSync(fd, record, 0)
     tryFlock(fd)
@@ -213,7 +207,7 @@ async function outlive(dir: QueueDir, name: string, end: number): Promise<void> 
  */
 async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Promise<Taken | undefined> {
   const tries = SLOTS.map((slot) => {
-    const fd = openSlot(dir, slot)
+    const fd = openEntry(dir, slot, 'yes')
     return { slot, fd, wait: waitFlock(fd, 'exclusive', end - performance.now()) }
   })
   const overtaken = () => predecessor(line(p, dir), mine) !== undefined
@@ -224,7 +218,10 @@ async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Pro
     if (overtaken()) stop()
   })
   try {
-    const first = await firstLocked(tries)
+    // The first that gets its lock; none when all have ended without one.
+    const first = await Promise.any(
+      tries.map((t) => t.wait.locked.then((locked) => (locked ? t : Promise.reject()))),
+    ).catch(() => undefined)
     for (const t of tries) {
       if (t === first) continue
       t.wait.cancel()
@@ -234,24 +231,6 @@ async function takeNext(p: Paths, dir: QueueDir, mine: string, end: number): Pro
   } finally {
     unwatch()
   }
-}
-
-interface Try extends Taken {
-  readonly wait: { readonly locked: Promise<boolean> }
-}
-
-/** The first try that got its lock; undefined when all have ended without one. */
-function firstLocked<T extends Try>(tries: readonly T[]): Promise<T | undefined> {
-  return new Promise((resolve) => {
-    let left = tries.length
-    for (const t of tries) {
-      t.wait.locked.then((locked) => {
-        left--
-        if (locked) resolve(t)
-        else if (left === 0) resolve(undefined)
-      })
-    }
-  })
 }
 
 /** Calls `fn` now, when the directory changes, and every second; out of inotify instances, every second only. */

@@ -9,7 +9,7 @@ export const PRIORITIES: readonly Priority[] = ['high', 'normal', 'low']
  */
 const HANDICAP_US: Readonly<Record<Priority, number>> = { high: 0, normal: 15_000_000, low: 30_000_000 }
 
-/** One waiter's place in the queue, as its file name tells it. */
+/** One waiter's place in the queue, as its file name says it. */
 export interface Ticket {
   readonly name: string
   readonly priority: Priority
@@ -19,14 +19,14 @@ export interface Ticket {
 }
 
 export function isPriority(v: unknown): v is Priority {
-  return v === 'high' || v === 'normal' || v === 'low'
+  return PRIORITIES.includes(v as Priority)
 }
 
 /**
  * The file name of a ticket. Names sort in the order of service, so the order is fixed at arrival and is
  * the same for everybody who lists the directory.
  *
- * @param unique tells two waiters of one process apart
+ * @param unique differs between two waiters of one process
  */
 export function ticketName(priority: Priority, arrivedUs: number, pid: number, unique: string): string {
   const key = String(Math.round(arrivedUs) + HANDICAP_US[priority]).padStart(17, '0')

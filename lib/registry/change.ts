@@ -1,4 +1,5 @@
 import { ConfigError, UsageError } from '../base/errors.ts'
+import { present } from '../base/present.ts'
 import { clean, hasControl } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { COLUMN, type Field, fieldText, type ParsedRegistry, parseRegistry, REQUIRED } from './parse.ts'
@@ -7,7 +8,9 @@ import { escapeCell, findTables, type Row, type Table } from './table.ts'
 // Anchored edits of the registry's text: one row or one cell, every other byte kept. No file is touched here.
 
 /** What a new row needs; the rest follows from it or is empty. */
-export type NewRow = Pick<Node, 'name' | 'cdpPort' | 'gw' | 'peer'> & Partial<Omit<Node, 'line'>>
+export type NewRow = Pick<Node, 'name' | 'cdpPort' | 'gw' | 'peer'> & {
+  readonly [K in Field]?: Node[K] | undefined
+}
 
 function tableOf(text: string): Table {
   const table = findTables(text, REQUIRED)[0]
@@ -30,7 +33,11 @@ export function appended(text: string, row: NewRow): string | undefined {
   const table = tableOf(text)
   if (table.rows.some((r) => fieldText(r, table, 'name') === row.name)) return undefined
   const cells = Array.from(table.header.cells, () => '')
-  for (const [field, value] of Object.entries(values(row)) as [Field, string][]) {
+  const { name, cdpPort } = row
+  const usual = { agent: name, netns: `warp-${name}`, relayTarget: `127.0.0.1:${cdpPort}`, status: 'active' }
+  const whole: { readonly [K in Field]?: string | number } = { ...usual, ...present(row) }
+  for (const field of Object.keys(COLUMN) as Field[]) {
+    const value = String(whole[field] ?? '')
     const index = table.columns.get(COLUMN[field].toLowerCase())
     if (index !== undefined) cells[index] = cellBytes(COLUMN[field], value)
     else if (value !== '')
@@ -42,23 +49,6 @@ export function appended(text: string, row: NewRow): string | undefined {
   const eol = last.eol === '' ? table.header.eol : last.eol
   const insert = last.eol === '' ? eol + line : line + eol
   return checked(text, text.slice(0, at) + insert + text.slice(at), row.name)
-}
-
-function values(row: NewRow): Record<Field, string> {
-  return {
-    name: row.name,
-    agent: row.agent ?? row.name,
-    netns: row.netns ?? `warp-${row.name}`,
-    cdpPort: String(row.cdpPort),
-    gw: row.gw,
-    peer: row.peer,
-    relayTarget: row.relayTarget ?? `127.0.0.1:${row.cdpPort}`,
-    status: row.status ?? 'active',
-    chatUrl: row.chatUrl ?? '',
-    chatTitle: row.chatTitle ?? '',
-    apiCheck: row.apiCheck ?? '',
-    host: row.host ?? '',
-  }
 }
 
 /**
@@ -116,9 +106,5 @@ function parse(latin1: string): ParsedRegistry {
 function cellBytes(column: string, value: string): string {
   // A line break would end the row, and what follows it would be read as another.
   if (hasControl(value)) throw new ConfigError(`${column} has a control character, wrote nothing`)
-  return bytes(escapeCell(value))
-}
-
-function bytes(s: string): string {
-  return Buffer.from(s, 'utf8').toString('latin1')
+  return Buffer.from(escapeCell(value), 'utf8').toString('latin1')
 }

@@ -1,12 +1,11 @@
 import { closeSync, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { attempt } from '../base/attempt.ts'
 import { again, ConfigError, fromOs, LockedError, NetvmError } from '../base/errors.ts'
 import { shellWord } from '../base/os-error.ts'
 import { writeAtomic } from '../store/state.ts'
 import { appended, type NewRow, withCell } from './change.ts'
 import type { Field } from './parse.ts'
-
-export type { NewRow } from './change.ts'
 
 /** Longest wait for another editor of the file. An edit itself takes milliseconds. */
 const LOCK_RETRIES = { retries: 100, minTimeout: 20, maxTimeout: 100, factor: 1.2 }
@@ -56,7 +55,7 @@ type Change = (text: string) => string | undefined
 
 async function edit(path: string, opts: EditOptions, change: Change): Promise<boolean> {
   // A registry that is a symbolic link stays one.
-  const file = real(path)
+  const file = io('read', path, () => realpathSync(path))
   const { lock } = await import('proper-lockfile')
   let compromised = false
   const release = await lock(file, {
@@ -69,11 +68,8 @@ async function edit(path: string, opts: EditOptions, change: Change): Promise<bo
     },
   }).catch((err: NodeJS.ErrnoException) => {
     if (err.code !== 'ELOCKED') throw cannot('lock', path, err)
-    throw new LockedError(
-      `another program is editing ${path} (${path}.lock)`,
-      undefined,
-      `ls -ld ${path}.lock`,
-    )
+    const who = `another program is editing ${path} (${path}.lock)`
+    throw new LockedError(who, undefined, `ls -ld ${path}.lock`)
   })
   const ours = lockStamp(file)
   // proper-lockfile notices a stolen lock at its next update only. From here to the release nothing yields, so
@@ -89,46 +85,38 @@ async function edit(path: string, opts: EditOptions, change: Change): Promise<bo
 }
 
 function lockStamp(file: string): string | undefined {
-  try {
-    const st = statSync(`${file}.lock`)
-    return `${st.ino} ${st.mtimeMs}`
-  } catch {
-    return undefined
-  }
+  const st = attempt(() => statSync(`${file}.lock`))
+  return st && `${st.ino} ${st.mtimeMs}`
 }
 
 function rounds(path: string, file: string, opts: EditOptions, change: Change, lost: () => boolean): boolean {
   let wrote = false
   for (let round = 0; round < MAX_ROUNDS; round++) {
-    const fd = openForRead(path, file)
+    const fd = io('read', path, () => openSync(file, 'r'))
     try {
       const before = readFileSync(fd, 'latin1')
       const after = inFile(path, () => change(before))
       if (after === undefined) return wrote
       opts.beforeWrite?.()
-      if (lost())
-        throw new LockedError(
-          `lost the lock of ${path} to another program, wrote nothing`,
-          undefined,
-          again(),
-        )
-      if (readText(path, file) !== before) continue
-      write(path, file, after, fstatSync(fd))
+      if (lost()) {
+        const what = `lost the lock of ${path} to another program, wrote nothing`
+        throw new LockedError(what, undefined, again())
+      }
+      if (io('read', path, () => readFileSync(file, 'latin1')) !== before) continue
+      write(path, file, after, fd)
       wrote = true
       opts.afterWrite?.()
       // An editor that writes in place may have written to the file we replaced: its text goes back, and is
       // the base of another round.
-      const late = readAll(fd)
+      const late = readFileSync(`/proc/self/fd/${fd}`, 'latin1')
       if (late === before) return true
-      write(path, file, late, fstatSync(fd))
+      write(path, file, late, fd)
     } finally {
       closeSync(fd)
     }
   }
-  throw new ConfigError(
-    `${path} keeps changing under the edit, gave up after ${MAX_ROUNDS} tries`,
-    `fuser -v ${shellWord(path)}`,
-  )
+  const what = `${path} keeps changing under the edit, gave up after ${MAX_ROUNDS} tries`
+  throw new ConfigError(what, `fuser -v ${shellWord(path)}`)
 }
 
 /** An edit that the text of the file does not allow says which file that is, and opens it. */
@@ -142,46 +130,17 @@ function inFile<T>(path: string, fn: () => T): T {
   }
 }
 
-function real(path: string): string {
+/** Replaces the file, which stays whose it was: owner and mode are those of the open one. */
+function write(path: string, file: string, text: string, fd: number): void {
+  const like = fstatSync(fd)
+  io('write', path, () => writeAtomic(file, Buffer.from(text, 'latin1'), like.mode & 0o7777, { owner: like }))
+}
+
+function io<T>(what: 'read' | 'write', path: string, fn: () => T): T {
   try {
-    return realpathSync(path)
+    return fn()
   } catch (err) {
-    throw cannot('read', path, err)
-  }
-}
-
-function openForRead(path: string, file: string): number {
-  try {
-    return openSync(file, 'r')
-  } catch (err) {
-    throw cannot('read', path, err)
-  }
-}
-
-function readText(path: string, file: string): string {
-  const fd = openForRead(path, file)
-  try {
-    return readFileSync(fd, 'latin1')
-  } finally {
-    closeSync(fd)
-  }
-}
-
-/** Reads an open file again from its start. */
-function readAll(fd: number): string {
-  return readFileSync(`/proc/self/fd/${fd}`, 'latin1')
-}
-
-function write(
-  path: string,
-  file: string,
-  text: string,
-  like: { mode: number; uid: number; gid: number },
-): void {
-  try {
-    writeAtomic(file, Buffer.from(text, 'latin1'), like.mode & 0o7777, { owner: like })
-  } catch (err) {
-    throw cannot('write', path, err)
+    throw cannot(what, path, err)
   }
 }
 

@@ -4,7 +4,7 @@ import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 
 /** Node names reach unit names, paths and argv, so nothing else gets in. */
-export const NODE_NAME = /^[a-z0-9][a-z0-9-]{0,31}$/
+const NODE_NAME = /^[a-z0-9][a-z0-9-]{0,31}$/
 
 /** Stands for "no single node" in log lines and page keys, so no node can have it. */
 const RESERVED = 'fleet'
@@ -20,19 +20,8 @@ export function assertNodeName(s: string): string {
   throw new UsageError(`bad node name "${clean(s, 60)}": it ${why}`)
 }
 
-/** Names and addresses of a node as its name alone gives them. */
-export interface Names {
-  readonly netns: string
-  readonly wg: string
-  readonly veth: string
-  readonly vpeer: string
-  /** The /30 with its prefix length, e.g. `10.201.35.0/30`. */
-  readonly sub: string
-  readonly gw: string
-  readonly peer: string
-  readonly port: number
-  readonly octet: number
-}
+/** Names and addresses of a node as its name alone gives them; `sub` is the /30 with its prefix length. */
+export type Names = Readonly<ReturnType<typeof deriveNames>>
 
 const OCTET_FIRST = 10
 const OCTETS = 200
@@ -64,7 +53,7 @@ export function ifNames(node: string): { veth: string; vpeer: string; wg: string
  * port from the fifth to seventh, the tag from the first eight.
  * @throws UsageError for a bad name
  */
-export function deriveNames(node: string): Names {
+export function deriveNames(node: string) {
   const hash = hashOf(assertNodeName(node))
   const octet = (Number.parseInt(hash.slice(0, 3), 16) % OCTETS) + OCTET_FIRST
   const port = PORT_FIRST + (Number.parseInt(hash.slice(4, 7), 16) % PORTS)

@@ -42,17 +42,11 @@ export const COLUMN = {
 
 export type Field = keyof typeof COLUMN
 
-const REQUIRED_FIELDS: readonly Field[] = [
-  'name',
-  'agent',
-  'netns',
-  'cdpPort',
-  'gw',
-  'peer',
-  'relayTarget',
-  'status',
-]
-export const REQUIRED: readonly string[] = REQUIRED_FIELDS.map((f) => COLUMN[f].toLowerCase())
+const OPTIONAL: readonly string[] = ['chatUrl', 'chatTitle', 'apiCheck', 'host'] satisfies Field[]
+const REQUIRED_HEADERS = Object.entries(COLUMN).flatMap(([f, header]) =>
+  OPTIONAL.includes(f) ? [] : [header],
+)
+export const REQUIRED: readonly string[] = REQUIRED_HEADERS.map((header) => header.toLowerCase())
 
 /**
  * @throws RegistryError when the text has no registry table at all. A bad row never throws: it is in
@@ -94,9 +88,8 @@ export function parseRegistry(text: string): ParsedRegistry {
 
 function noTable(text: string): string {
   const near = nearestHeader(text, REQUIRED)
-  if (near === undefined)
-    return `no table with the columns ${REQUIRED_FIELDS.map((f) => COLUMN[f]).join(', ')}`
-  const missing = REQUIRED_FIELDS.map((f) => COLUMN[f]).filter((c) => !near.has.includes(c.toLowerCase()))
+  if (near === undefined) return `no table with the columns ${REQUIRED_HEADERS.join(', ')}`
+  const missing = REQUIRED_HEADERS.filter((c) => !near.has.includes(c.toLowerCase()))
   if (missing.length === 0) return `line ${near.line}: the table is inside a code block, a comment or a quote`
   return `line ${near.line}: the table lacks the column${missing.length > 1 ? 's' : ''} ${missing.join(', ')}`
 }
@@ -147,7 +140,7 @@ function parseRow(
   return reason === undefined ? { node } : refuse(reason)
 }
 
-/** What is wrong with the row by itself. */
+/** What is wrong with the row alone. */
 function fault(n: Node, get: (f: Field) => string): string | undefined {
   if (n.netns !== `warp-${n.name}`) return `Netns must be warp-${n.name}, not "${show(n.netns)}"`
   if (!(n.cdpPort >= 1024 && n.cdpPort <= 65535))

@@ -8,7 +8,6 @@ import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { type ParsedRegistry, parseRegistry, RegistryError } from './parse.ts'
 
-export { appendRow, type NewRow, setCell } from './edit.ts'
 export { type ParsedRegistry, parseRegistry, RegistryError, type RowError } from './parse.ts'
 
 /** A registry of this size would be a mistake (a log, a device), not a table of nodes. */
@@ -19,28 +18,25 @@ const MAX_BYTES = 4 * 1024 * 1024
  * @throws RegistryError when it cannot be read or has no table
  */
 export function readRegistry(_p: Paths, config: Pick<Config, 'registry'>): ParsedRegistry {
+  const path = config.registry
   let text: string
   try {
-    text = readPlain(config.registry)
+    text = readPlain(path)
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') {
-      const what = `no registry at ${config.registry}: put it back, or let scripts/install make an empty one`
-      throw new RegistryError(what, `ls -la ${shellWord(nearest(dirname(config.registry)))}`, err)
+      const what = `no registry at ${path}: put it back, or let scripts/install make an empty one`
+      throw new RegistryError(what, `ls -la ${shellWord(nearest(dirname(path)))}`, err)
     }
-    throw new RegistryError(
-      `cannot read ${config.registry}: ${code}`,
-      `ls -ld ${shellWord(config.registry)}`,
-      err,
-    )
+    throw new RegistryError(`cannot read ${path}: ${code}`, `ls -ld ${shellWord(path)}`, err)
   }
   if (text.length > MAX_BYTES)
-    throw new RegistryError(`${config.registry} is larger than 4 MiB`, `ls -l ${shellWord(config.registry)}`)
+    throw new RegistryError(`${path} is larger than 4 MiB`, `ls -l ${shellWord(path)}`)
   try {
-    return { ...parseRegistry(text), path: config.registry }
+    return { ...parseRegistry(text), path }
   } catch (err) {
     if (!(err instanceof RegistryError)) throw err
-    throw new RegistryError(`${config.registry}: ${err.message}`, `editor ${config.registry}`, err)
+    throw new RegistryError(`${path}: ${err.message}`, `editor ${path}`, err)
   }
 }
 
@@ -75,11 +71,8 @@ export function findNode(parsed: ParsedRegistry, name: string): Node {
   const where = parsed.path ?? 'the registry'
   const refused = parsed.errors.find((e) => e.name === name)
   if (refused !== undefined) {
-    const at = `${where} line ${refused.line}`
-    throw new ConfigError(
-      `the row of node ${name} was refused: ${at}: ${refused.reason}`,
-      `editor ${shellWord(where)}`,
-    )
+    const what = `the row of node ${name} was refused: ${where} line ${refused.line}: ${refused.reason}`
+    throw new ConfigError(what, `editor ${shellWord(where)}`)
   }
   const known = clean(parsed.nodes.map((n) => n.name).join(', '), 200)
   const near = nearName(parsed, name)
@@ -92,21 +85,15 @@ export function findNode(parsed: ParsedRegistry, name: string): Node {
 
 /** The row's name that a typo of one letter more, less or other would have meant. */
 export function nearName(parsed: ParsedRegistry, name: string): string | undefined {
-  return parsed.nodes.map((n) => n.name).find((k) => distance(k, name) <= 1)
+  return parsed.nodes.map((n) => n.name).find((k) => isNear(k, name))
 }
 
-/** Edit distance, cut off at 2: names are at most 32 characters. */
-function distance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 1) return 2
+/** Whether one letter more, less or other, or none, makes `b` of `a`. */
+function isNear(a: string, b: string): boolean {
   let i = 0
   while (i < a.length && a[i] === b[i]) i++
-  if (i === a.length && i === b.length) return 0
-  const rests = [
-    a.slice(i + 1) === b.slice(i + 1),
-    a.slice(i + 1) === b.slice(i),
-    a.slice(i) === b.slice(i + 1),
-  ]
-  return rests.includes(true) ? 1 : 2
+  const [restA, restB] = [a.slice(i + 1), b.slice(i + 1)]
+  return restA === restB || restA === b.slice(i) || a.slice(i) === restB
 }
 
 /**

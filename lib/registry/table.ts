@@ -38,6 +38,8 @@ interface Line {
   readonly start: number
   readonly text: string
   readonly eol: string
+  /** In a fenced code block or an HTML comment, its first and last line included: people write examples there. */
+  readonly quoted: boolean
 }
 
 /** Header names are compared without case and with runs of spaces as one. */
@@ -52,15 +54,8 @@ export function columnKey(name: string): string {
 export function findTables(text: string, required: readonly string[]): Table[] {
   const lines = splitLines(text)
   const tables: Table[] = []
-  let skipUntil: ((line: string) => boolean) | undefined
   for (let i = 0; i < lines.length; i++) {
-    const line = lines[i] as Line
-    if (skipUntil !== undefined) {
-      if (skipUntil(line.text)) skipUntil = undefined
-      continue
-    }
-    skipUntil = opensBlock(line.text)
-    if (skipUntil !== undefined || !isTableLine(line.text)) continue
+    if (!isTableLine(lines[i] as Line)) continue
     const table = tableAt(lines, i, required)
     if (table === undefined) continue
     tables.push(table)
@@ -71,7 +66,7 @@ export function findTables(text: string, required: readonly string[]): Table[] {
 
 /**
  * Lines outside the tables that have as many cells as the table's header: a blank line, a heading or an indentation
- * ended the table above them. Code blocks, comments and quotes are left out, because people write examples there.
+ * ended the table above them.
  */
 export function looseRows(text: string, tables: readonly Table[]): Row[] {
   const [first] = tables
@@ -79,21 +74,14 @@ export function looseRows(text: string, tables: readonly Table[]): Row[] {
   const inside = new Set(
     tables.flatMap((t) => [t.headerLine, t.separator?.line ?? 0, ...t.rows.map((row) => row.line)]),
   )
-  const loose: Row[] = []
-  let skipUntil: ((line: string) => boolean) | undefined
-  for (const line of splitLines(text)) {
-    if (skipUntil !== undefined) {
-      if (skipUntil(line.text)) skipUntil = undefined
-      continue
-    }
-    skipUntil = opensBlock(line.text)
-    if (skipUntil !== undefined || inside.has(line.line) || !line.text.includes('|')) continue
-    // Without what makes it a list item or indented.
-    const bare = line.text.replace(/^[ \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)?/, '')
-    const row = toRow({ ...line, text: bare })
-    if (row.cells.length === first.header.cells.length) loose.push(row)
-  }
-  return loose
+  return splitLines(text)
+    .filter((line) => !line.quoted && !inside.has(line.line) && line.text.includes('|'))
+    .map((line) => {
+      // Without what makes it a list item or indented.
+      const bare = line.text.replace(/^[ \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)?/, '')
+      return toRow({ ...line, text: bare })
+    })
+    .filter((row) => row.cells.length === first.header.cells.length)
 }
 
 /** Column names of the header that comes nearest, for the error when no table is complete. */
@@ -126,15 +114,15 @@ function tableAt(lines: readonly Line[], at: number, required: readonly string[]
   const rows: Row[] = []
   for (let i = at + (separator === undefined ? 1 : 2); i < lines.length; i++) {
     const line = lines[i] as Line
-    if (!isTableLine(line.text) || opensBlock(line.text) !== undefined) break
+    if (!isTableLine(line)) break
     rows.push(toRow(line))
   }
   return { headerLine: header.line, header, separator, columns, duplicateColumns: duplicates, rows }
 }
 
 /** A line that can be in a table: not blank, not indented code, not the start of another block. */
-function isTableLine(text: string): boolean {
-  if (/^[ \t]*$/.test(text) || /^(?: {4}| {0,3}\t)/.test(text)) return false
+function isTableLine({ text, quoted }: Line): boolean {
+  if (quoted || /^[ \t]*$/.test(text) || /^(?: {4}| {0,3}\t)/.test(text)) return false
   const t = text.replace(/^ +/, '')
   if (/^(?:>|#{1,6}(?:[ \t]|$)|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$))/.test(t)) return false
   return !/^(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$/.test(t)
@@ -161,11 +149,13 @@ function splitLines(text: string): Line[] {
   const bom = /^(?:\uFEFF|\u00EF\u00BB\u00BF)/.exec(text)?.[0].length ?? 0
   const pattern = /([^\r\n]*)(\r\n|\n|\r|$)/y
   pattern.lastIndex = bom
+  let closes: ((line: string) => boolean) | undefined
   while (pattern.lastIndex < text.length) {
     const start = pattern.lastIndex
-    const m = pattern.exec(text)
-    if (m === null) break
-    lines.push({ line: lines.length + 1, start, text: m[1] ?? '', eol: m[2] ?? '' })
+    const [, line = '', eol = ''] = pattern.exec(text) ?? []
+    const opens = closes === undefined ? opensBlock(line) : undefined
+    lines.push({ line: lines.length + 1, start, text: line, eol, quoted: (closes ?? opens) !== undefined })
+    closes = opens ?? (closes?.(line) ? undefined : closes)
   }
   return lines
 }
@@ -179,13 +169,8 @@ function toRow(line: Line): Row {
     if (text[i] === '\\' && (text[i + 1] === '|' || text[i + 1] === '\\')) i++
     else if (text[i] === '|') cuts.push(i)
   }
-  const bounds: [number, number][] = []
-  let from = 0
-  for (const cut of cuts) {
-    bounds.push([from, cut])
-    from = cut + 1
-  }
-  bounds.push([from, text.length])
+  const starts = [0, ...cuts.map((cut) => cut + 1)]
+  const bounds = starts.map((from, i): [number, number] => [from, cuts[i] ?? text.length])
   // What is before a leading and after a trailing pipe is no cell.
   if (cuts.length > 0) {
     if (blank(text, bounds[0])) bounds.shift()

@@ -1,3 +1,4 @@
+import { present } from '../base/present.ts'
 import { clean } from '../base/text.ts'
 import type { Layer, LogLevel } from '../base/types.ts'
 import { type Code, entryOf, text as textOf, type Values } from './codes.ts'
@@ -7,7 +8,7 @@ export interface Line {
   readonly level: LogLevel
   readonly code: Code
   readonly text: string
-  /** The finding behind a code that does not tell the layer by itself, such as a relaunch that failed. */
+  /** The finding behind a code that does not imply the layer, such as a relaunch that failed. */
   readonly cause?: string
   /** One command that a person runs next. */
   readonly next?: string
@@ -31,12 +32,7 @@ const MAX_NEXT = 400
  * The line without time, level and node. Text may quote what is not ours (a page's title), so its braces become
  * parentheses and it names no command: what stands in braces and behind `; next: ` is said by us.
  */
-export function formatLine({
-  text,
-  code,
-  cause,
-  next,
-}: Pick<Line, 'text' | 'code' | 'cause' | 'next'>): string {
+export function formatLine({ text, code, cause, next }: Omit<Line, 'level'>): string {
   const words = clean(text, MAX_TEXT)
     .replaceAll('{', '(')
     .replaceAll('}', ')')
@@ -62,13 +58,7 @@ export function parseLine(raw: string): ParsedLine {
   const m = CODED.exec(raw)
   if (m === null) return { text: raw.replace(/; next: .*$/, '') }
   const known = (code: string | undefined) => (entryOf(code) === undefined ? undefined : (code as Code))
-  const [code, cause] = [known(m[3]), known(m[2])]
-  return {
-    text: m[1] ?? '',
-    ...(code === undefined ? {} : { code }),
-    ...(cause === undefined ? {} : { cause }),
-    ...(m[4] === undefined ? {} : { next: m[4] }),
-  }
+  return present({ text: m[1] ?? '', code: known(m[3]), cause: known(m[2]), next: m[4] })
 }
 
 /** The layer that a line with these codes is about: the finding's behind it, where there is one. */

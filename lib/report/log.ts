@@ -1,4 +1,5 @@
 import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { attempt } from '../base/attempt.ts'
 import { wallIso } from '../base/clock.ts'
 import { type Paths, paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
@@ -38,7 +39,7 @@ export function makeLog(supervisor: string, p: Paths = paths()): Log {
       const all = { ...fields, code, layer, ...(cause === undefined ? {} : { cause }) }
       const entry = journalEntry(supervisor, level, node, full, all, unitName(p))
       const journaled = toJournal(entry)
-      const tty = isTerminal()
+      const tty = process.stderr.isTTY === true
       // systemd takes a leading <N> as the priority, and knows the unit a stderr line came from.
       if (!journaled && !tty) stderr(`<${PRIORITY[level]}>${level} [${clean(node, 40)}] ${full}`)
       if (tty) stderr(failed === undefined ? line : `${line} (not logged: ${failed})`)
@@ -102,27 +103,13 @@ function toJournal(entry: string): boolean {
 
 /** The system unit this process runs in, from its cgroup; undefined in a login session. */
 function unitName(p: Paths): string | undefined {
-  try {
-    for (const line of readFileSync(`${p.proc}/self/cgroup`, 'utf8').split('\n')) {
-      const unit = /^(?:0::|\d+:name=systemd:)\/system\.slice\/(?:.*\/)?([^/]+\.service)(?:\/|$)/.exec(
-        line,
-      )?.[1]
-      if (unit !== undefined) return unit
-    }
-  } catch {
-    // No /proc: the entry has one field less.
-  }
-  return undefined
+  const cgroups = attempt(() => readFileSync(`${p.proc}/self/cgroup`, 'utf8')) ?? ''
+  return UNIT_CGROUP.exec(cgroups)?.[1]
 }
 
-function isTerminal(): boolean {
-  return process.stderr.isTTY === true
-}
+const UNIT_CGROUP = /^(?:0::|\d+:name=systemd:)\/system\.slice\/(?:.*\/)?([^/\n]+\.service)(?:\/|$)/m
 
+/** A closed stderr is nobody's fault: there is nowhere left to say it. */
 function stderr(line: string): void {
-  try {
-    writeSync(2, `${line}\n`)
-  } catch {
-    // Nowhere left to say it.
-  }
+  attempt(() => writeSync(2, `${line}\n`))
 }

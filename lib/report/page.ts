@@ -1,12 +1,16 @@
-import { parseNow, wallIso } from '../base/clock.ts'
-import type { Config } from '../base/config.ts'
+import { attempt } from '../base/attempt.ts'
+import { now, wallIso } from '../base/clock.ts'
+import { type Config, DEFAULTS } from '../base/config.ts'
 import { elapsedMs, notAhead } from '../base/damping.ts'
+import { ConfigError } from '../base/errors.ts'
 import { type Paths, pagePath } from '../base/paths.ts'
+import { present } from '../base/present.ts'
+import { optional, type Reader, record, stamp, text } from '../base/shape.ts'
 import { seconds } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
 import { besideLock } from '../store/lock.ts'
 import { readState, writeState } from '../store/state.ts'
-import type { Line } from './line.ts'
+import { type Line, said } from './line.ts'
 import type { Log } from './log.ts'
 
 export type PageKind =
@@ -23,10 +27,10 @@ export interface PageMemory {
   /** Absent: no fault is open. */
   readonly open?: {
     readonly since: Now
-    /** Absent after a corrupt file: nobody knows whether people were told. */
+    /** Absent after a corrupt file: nobody knows whether it was reported. */
     readonly lastPaged?: Now
     readonly reason: string
-    /** Since when it has been well, while the fault period is not over yet. */
+    /** Since when the layer has been healthy, while the fault period is not over yet. */
     readonly wellSince?: Now
   }
 }
@@ -41,14 +45,14 @@ export interface PageEvent {
 export type Say = 'page' | 'repeat' | 'recovery'
 
 /**
- * Part of the repeat interval for which a fault must have been gone before its recovery is told: 10 min at
+ * Part of the repeat interval for which a fault must have been gone before its recovery is reported: 10 min at
  * the default of 4 h, which is five runs of the watchdogs and two of the fleet-wide supervisors. A node that
  * comes and goes faster is one fault with one page and one recovery. The page itself is never delayed.
  */
 export const RECOVERY_PART = 24
 
 /**
- * What to tell people, and what to remember of it. Told are: a new fault, at once; a fault that lasts, every
+ * What to report to people, and what to remember of it. Reported are: a new fault, at once; a fault that lasts, every
  * `repeatMs`; its end, once it has held (see RECOVERY_PART). Give it every run's finding, the good ones too.
  */
 export function decidePage(
@@ -67,25 +71,19 @@ export function decidePage(
   }
   const { reason } = event
   const other = event.byReason === true && open?.reason !== reason
-  // Well for long enough, but nobody ran to say so: that period is over, this is a new one.
-  if (open === undefined || settled || other) {
-    return { say: 'page', memory: { open: { since: at, lastPaged: at, reason } } }
-  }
+  const report = (say: Say, since: Now) => ({ say, memory: { open: { since, lastPaged: at, reason } } })
+  // Healthy for long enough, but nobody ran to say so: that period is over, this is a new one.
+  if (open === undefined || settled || other) return report('page', at)
   const { since, lastPaged } = open
-  if (lastPaged === undefined) return { say: 'page', memory: { open: { since, lastPaged: at, reason } } }
-  if (elapsedMs(lastPaged, at) >= repeatMs)
-    return { say: 'repeat', memory: { open: { since, lastPaged: at, reason } } }
+  if (lastPaged === undefined) return report('page', since)
+  if (elapsedMs(lastPaged, at) >= repeatMs) return report('repeat', since)
   return { say: undefined, memory: { open: { since, lastPaged, reason } } }
 }
 
 /** What is ahead of the clock counts from now on: a page that nobody repeats until the clock is there is a lost one. */
 function standing(open: NonNullable<PageMemory['open']>, at: Now): NonNullable<PageMemory['open']> {
-  const { lastPaged, wellSince } = open
-  return {
-    ...open,
-    ...(lastPaged && { lastPaged: notAhead(lastPaged, at) }),
-    ...(wellSince && { wellSince: notAhead(wellSince, at) }),
-  }
+  const fix = (then: Now | undefined) => then && notAhead(then, at)
+  return present({ ...open, lastPaged: fix(open.lastPaged), wellSince: fix(open.wellSince) })
 }
 
 export interface PageContext {
@@ -104,17 +102,16 @@ export type Paged = Omit<Line, 'level'>
  * @param node a node's name, or `fleet`
  * @returns what was said, if anything
  */
-export function page(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
-  const event = { failing: true, reason: said.text, byReason: kind === 'config-fault' }
-  return handle(ctx, kind, node, event, said)
+export function page(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
+  return handle(ctx, kind, node, true, words)
 }
 
 /**
- * Reports that a fault is over. Call it on every run that finds the layer well, not only on the first: the
- * recovery is told once it has held. Without an open fault it costs one failed open(2). Never throws.
+ * Reports that a fault is over. Call it on every run that finds the layer healthy, not only on the first: the
+ * recovery is reported once it has held. Without an open fault it costs one failed open(2). Never throws.
  */
-export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, said: Paged): Say | undefined {
-  return handle(ctx, kind, node, { failing: false, reason: said.text }, said)
+export function pageRecovered(ctx: PageContext, kind: PageKind, node: string, words: Paged): Say | undefined {
+  return handle(ctx, kind, node, false, words)
 }
 
 /** The uplink is one for the fleet, whoever noticed it. */
@@ -122,7 +119,8 @@ export function pageKey(kind: PageKind, node: string): string {
   return kind === 'uplink-fault' ? 'uplink' : `${node}.${kind}`
 }
 
-function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent, said: Paged) {
+function handle(ctx: PageContext, kind: PageKind, node: string, failing: boolean, words: Paged) {
+  const event = { failing, reason: words.text, byReason: kind === 'config-fault' }
   const path = pagePath(ctx.p, pageKey(kind, node))
   const decide = () => {
     const memory = load(path)
@@ -131,20 +129,14 @@ function handle(ctx: PageContext, kind: PageKind, node: string, event: PageEvent
   const first = decide()
   if (first.say === undefined && JSON.stringify(first.before) === JSON.stringify(first.memory))
     return undefined
-  // Several watchdogs see a fleet-wide fault in the same second: one of them tells.
+  // Several watchdogs see a fleet-wide fault in the same second: one of them reports it.
   return besideLock(ctx.p, `page-${pageKey(kind, node)}`, LOCK_WAIT_MS, () => {
     const { before, say, memory } = decide()
-    try {
-      writeState(path, memory)
-    } catch {
-      // Told again at every run then. Better than not at all.
-    }
-    if (say !== undefined)
-      ctx.log.write(
-        node,
-        { ...said, level: 'PAGE', text: sentence(say, kind, event.reason, before, ctx.now) },
-        { kind, page: say },
-      )
+    // Where it cannot be written, the page is repeated at every run. Better than not at all.
+    attempt(() => writeState(path, memory))
+    if (say === undefined) return undefined
+    const text = sentence(say, kind, event.reason, before, ctx.now)
+    ctx.log.write(node, { ...words, level: 'PAGE', text }, { kind, page: say })
     return say
   })
 }
@@ -163,30 +155,36 @@ function sentence(say: Say, kind: PageKind, reason: string, before: PageMemory, 
 }
 
 function load(path: string): PageMemory {
-  try {
-    // Cautious after a corrupt file: a fault may be open, and nobody knows who was told.
-    const unknown = (): PageMemory => ({
-      open: { since: NEVER, reason: 'unknown: the page record was corrupt' },
-    })
-    return readState(path, parseMemory, unknown, () => ({})).value
-  } catch {
-    return {}
-  }
+  // Cautious after a corrupt file: a fault may be open, and nobody knows whether it was reported.
+  const unknown = (): PageMemory => ({
+    open: { since: NEVER, reason: 'unknown: the page record was corrupt' },
+  })
+  return attempt(() => readState(path, parseMemory, unknown, () => ({})).value) ?? {}
 }
 
 const NEVER: Now = { wallMs: 0, bootMs: 0, bootId: '' }
 
-function parseMemory(v: unknown): PageMemory {
-  const open = (v as { open?: Record<string, unknown> }).open
-  if (open === undefined) return {}
-  const { since, lastPaged, reason, wellSince } = open
-  if (typeof reason !== 'string') throw new Error('not a page record')
-  return {
-    open: {
-      since: parseNow(since, 'since'),
-      reason,
-      ...(lastPaged !== undefined && { lastPaged: parseNow(lastPaged, 'lastPaged') }),
-      ...(wellSince !== undefined && { wellSince: parseNow(wellSince, 'wellSince') }),
-    },
-  }
+const parseMemory: Reader<PageMemory> = record({
+  open: optional(
+    record({ since: stamp, lastPaged: optional(stamp), reason: text, wellSince: optional(stamp) }),
+  ),
+})
+
+/**
+ * A broken netvm.env or registry stops every supervisor on this host, so it must report itself: once per
+ * fault text, whichever supervisor meets it first, and again every four hours (the configured interval
+ * cannot be read). For runs by a timer; a person sees the error on the terminal. Never throws.
+ * @returns undefined too when the error is no ConfigError
+ */
+export function pageConfigFault(p: Paths, log: Log, err: unknown): Say | undefined {
+  if (!(err instanceof ConfigError)) return undefined
+  return page({ p, config: DEFAULTS, now: now(p), log }, 'config-fault', 'fleet', {
+    ...said('config-refused', { why: err.message }),
+    ...(err.next === undefined ? {} : { next: err.next }),
+  })
+}
+
+/** Call it whenever configuration and registry were read: closes the fault above once that has held. */
+export function pageConfigWell(ctx: PageContext): Say | undefined {
+  return pageRecovered(ctx, 'config-fault', 'fleet', said('config-recovered'))
 }

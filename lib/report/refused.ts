@@ -2,6 +2,7 @@ import { errorLine } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import type { Paths } from '../base/paths.ts'
+import { text as asText, record } from '../base/shape.ts'
 import type { Now, Supervisor } from '../base/types.ts'
 import type { ParsedRegistry, RowError } from '../registry/read.ts'
 import { hostNamespaces, writeReceipt } from '../store/receipts.ts'
@@ -30,14 +31,8 @@ function refusal({ line, name, reason }: RowError): string {
   return text('row-refused', { line, name: name === undefined ? '' : ` (${name})`, why: reason })
 }
 
-function parseTold(value: unknown): { told: string } {
-  const { told } = value as { told?: unknown }
-  if (typeof told !== 'string') throw new Error('told is not text')
-  return { told }
-}
-
 /**
- * Tells of the rows that were refused, once per change of what is wrong with them, and leaves a receipt for
+ * Reports the rows that were refused, once per change of what is wrong with them, and leaves a receipt for
  * each that has a name: nobody watches such a node, and its status must say so. Never throws: the other rows
  * are to be supervised whatever happens here.
  * @param dueMs when the next run should have replaced these receipts, from `at`
@@ -51,29 +46,24 @@ export function tellRefused(
   dueMs: number,
 ): void {
   try {
-    tell(p, supervisor, log, registry)
+    reportNews(p, supervisor, log, registry)
     leaveReceipts(p, supervisor, registry, at, dueMs)
   } catch (err) {
-    const why = `cannot keep what was told of refused rows: ${errorLine(err)}`
+    const why = `cannot keep what was reported of refused rows: ${errorLine(err)}`
     log.write('fleet', sayLine('WARN', 'state-not-kept', { why }))
   }
 }
 
-function tell(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegistry): void {
+function reportNews(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegistry): void {
   const path = `${p.state}/${supervisor}-refused.json`
   const lines = registry.errors.map(refusal)
   const told = lines.join('\n')
-  const before = readState(path, parseTold, () => ({ told: '' })).value.told
+  const before = readState(path, record({ told: asText }), () => ({ told: '' })).value.told
   if (told === before) return
   for (const [i, e] of registry.errors.entries()) {
     if (before.split('\n').includes(lines[i] ?? '')) continue
-    const said = {
-      level: 'WARN',
-      code: 'row-refused',
-      text: refusal(e),
-      next: editCommand(registry),
-    } as const
-    log.write(e.name ?? 'fleet', said)
+    const next = editCommand(registry)
+    log.write(e.name ?? 'fleet', { level: 'WARN', code: 'row-refused', text: refusal(e), next })
   }
   writeState(path, { told })
 }

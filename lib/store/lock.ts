@@ -1,28 +1,32 @@
-import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readlinkSync, writeSync } from 'node:fs'
+import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { attempt } from '../base/attempt.ts'
 import { now, wallIso } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
-import { fromOs, LockedError, NetvmError } from '../base/errors.ts'
-import { EXIT } from '../base/exit-codes.ts'
+import { fromOs, LockedError } from '../base/errors.ts'
 import type { Paths } from '../base/paths.ts'
+import { fromJson, integer, record, stamp, text } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
 import type { Look, Now } from '../base/types.ts'
-import { describe, nextAfter, type RunResult, run, runSync } from '../host/exec.ts'
-
-// flock(2), because the kernel drops it when we die, however we die. Node has no binding: flock(1) locks
-// the open file description we pass it, which stays locked with us when flock(1) exits (1.3 ms). Node opens
-// files O_CLOEXEC, so no other child inherits the lock and outlives us with it.
+import { tryFlock, waitFlock } from './flock.ts'
+import { isStopped, lookAtProcess, ownCommand, ownName, type ProcessName } from './process-name.ts'
 
 /** Who holds a lock. */
-export interface Holder {
-  readonly pid: number
-  /** Start time in clock ticks since boot; with pid and boot id it names one process for ever. */
-  readonly startTicks: number
+export interface Holder extends Omit<ProcessName, 'pidNs'> {
   readonly since: Now
   readonly program: string
   readonly doing: string
-  /** True when the process is stopped (SIGSTOP, ^Z, a debugger) and will not release by itself. */
+  /** It will not release the lock until somebody continues it. */
   readonly stopped: boolean
 }
+
+const holderRecord = record({
+  pid: integer,
+  startTicks: integer,
+  pidNs: text,
+  since: stamp,
+  program: text,
+  doing: text,
+})
 
 export interface Held {
   /** Releases the lock; calling it twice does nothing more. */
@@ -35,10 +39,6 @@ export interface LockOptions {
   /** Told once when a wait begins, so that a person knows what the program waits for. */
   readonly onWait?: (message: string) => void
 }
-
-/** flock(1)'s exit code when the lock is held by another; 1 is its default too, but also a usage error. */
-const CONFLICT = 75
-const TRY_DEADLINE_MS = 5000
 
 /**
  * Runs `fn` while holding the lock `name` (`node-<node>`, `fleet`). Not re-entrant: a second call in the
@@ -53,7 +53,18 @@ export async function withLock<T>(
   opts: LockOptions,
   fn: () => Promise<T> | T,
 ): Promise<T> {
-  const held = await take(p, name, doing, opts)
+  const held = await take(p, name, doing, async (fd) => {
+    if (tryFlock(fd)) return true
+    if (opts.waitMs <= 0) return false
+    opts.onWait?.(`waiting for ${heldBy(p, name)}`)
+    return waitFlock(fd, 'exclusive', opts.waitMs).locked
+  })
+  if (held === undefined) {
+    const look = holder(p, name)
+    const by = look.seen ? look.value : undefined
+    const next = by === undefined ? `fuser -v ${lockPath(p, name)}` : `ps -fp ${by.pid}`
+    throw new LockedError(heldBy(p, name), by, next)
+  }
   try {
     return await fn()
   } finally {
@@ -62,52 +73,35 @@ export async function withLock<T>(
 }
 
 /** Takes the lock if it is free now; undefined when another holds it. */
-export async function tryLock(p: Paths, name: string, doing: string): Promise<Held | undefined> {
-  const fd = open(p, name)
-  return settle(fd, () => lockNow(fd, name), p, doing)
+export function tryLock(p: Paths, name: string, doing: string): Promise<Held | undefined> {
+  return take(p, name, doing, async (fd) => tryFlock(fd))
 }
 
-async function take(p: Paths, name: string, doing: string, opts: LockOptions): Promise<Held> {
-  const fd = open(p, name)
-  const free = settle(fd, () => lockNow(fd, name), p, doing, opts.waitMs > 0)
-  if (free !== undefined) return free
-  if (opts.waitMs > 0) {
-    opts.onWait?.(`waiting for ${heldBy(p, name)}`)
-    const wait = ['flock', '-E', String(CONFLICT), '-w', (opts.waitMs / 1000).toFixed(3), '3']
-    const r = await run(wait, { fds: [fd], deadlineMs: opts.waitMs + TRY_DEADLINE_MS })
-    const held = settle(fd, () => judge(r, name), p, doing)
-    if (held !== undefined) return held
-  }
-  const by = seenHolder(holder(p, name))
-  throw new LockedError(
-    heldBy(p, name),
-    by,
-    by === undefined ? `fuser -v ${lockPath(p, name)}` : `ps -fp ${by.pid}`,
-  )
-}
-
-/** Turns the answer for an open lock file into a held lock; closes the file when there is none. */
-function settle(fd: number, ask: () => boolean, p: Paths, doing: string, keep = false): Held | undefined {
-  let got = false
-  try {
-    got = ask()
-  } catch (err) {
-    closeSync(fd)
-    throw err
-  }
-  if (!got) {
-    if (!keep) closeSync(fd)
-    return undefined
-  }
-  record(fd, p, doing)
+async function take(
+  p: Paths,
+  name: string,
+  doing: string,
+  lock: (fd: number) => Promise<boolean>,
+): Promise<Held | undefined> {
+  const fd = openLock(p, name)
   let open = true
+  const close = () => {
+    if (open) closeSync(fd)
+    open = false
+  }
+  let locked = false
+  try {
+    locked = await lock(fd)
+  } finally {
+    if (!locked) close()
+  }
+  if (!locked) return undefined
+  leaveName(fd, p, doing)
   return {
     release() {
-      if (!open) return
-      open = false
       // First forget who held it, then let go: the next holder's record must not be emptied by us.
-      ignoring(() => ftruncateSync(fd, 0))
-      closeSync(fd)
+      if (open) attempt(() => ftruncateSync(fd, 0))
+      close()
     },
   }
 }
@@ -117,12 +111,8 @@ function settle(fd: number, ask: () => boolean, p: Paths, doing: string, keep = 
  * `waitMs`, or without permission, `fn` runs anyway. For work where doing it twice is better than not at all.
  */
 export function besideLock<T>(p: Paths, name: string, waitMs: number, fn: () => T): T {
-  let fd: number | undefined
-  ignoring(() => {
-    fd = open(p, name)
-    const wait = ['flock', '-w', (waitMs / 1000).toFixed(3), '3']
-    runSync(wait, { fds: [fd], deadlineMs: waitMs + TRY_DEADLINE_MS })
-  })
+  const fd = attempt(() => openLock(p, name))
+  if (fd !== undefined) attempt(() => tryFlock(fd, 'exclusive', waitMs))
   try {
     return fn()
   } finally {
@@ -130,26 +120,8 @@ export function besideLock<T>(p: Paths, name: string, waitMs: number, fn: () => 
   }
 }
 
-function lockNow(fd: number, name: string): boolean {
-  return judge(
-    runSync(['flock', '-E', String(CONFLICT), '-n', '3'], { fds: [fd], deadlineMs: TRY_DEADLINE_MS }),
-    name,
-  )
-}
-
-function judge(r: RunResult, name: string): boolean {
-  if (r.code === 0) return true
-  // Killed at its deadline while it waited: the lock is as unavailable as at a conflict.
-  if (r.code === CONFLICT || r.timedOut) return false
-  const next = r.missing ? nextAfter(r) : 'dmesg | tail -n 20'
-  throw new NetvmError(`cannot lock ${name}: ${describe(r, TRY_DEADLINE_MS)}`, {
-    exitCode: EXIT.UNKNOWN,
-    next,
-  })
-}
-
 /** 0600: whoever may open the file may also lock it, and keep supervision waiting. */
-function open(p: Paths, name: string): number {
+function openLock(p: Paths, name: string): number {
   try {
     mkdirSync(p.locks, { recursive: true, mode: 0o755 })
     return openSync(lockPath(p, name), 'a+', 0o600)
@@ -162,21 +134,17 @@ function lockPath(p: Paths, name: string): string {
   return `${p.locks}/${name}.lock`
 }
 
-function record(fd: number, p: Paths, doing: string): void {
-  const own = readOwn(p, 'self')
-  const program = process.argv[1]?.split('/').at(-1) ?? 'node'
-  const holder: Omit<Holder, 'stopped'> & { pidNs: string } = {
-    pid: process.pid,
-    startTicks: own?.startTicks ?? 0,
+function leaveName(fd: number, p: Paths, doing: string): void {
+  const own: ReturnType<typeof holderRecord> = {
+    ...ownName(p),
     since: now(p),
-    program: clean([program, ...process.argv.slice(2)].join(' '), 80),
+    program: clean(ownCommand(), 80),
     doing: clean(doing, 120),
-    pidNs: pidNamespace(p),
   }
   // The lock is what counts. A full tmpfs only costs the next one the name of the holder.
-  ignoring(() => {
+  attempt(() => {
     ftruncateSync(fd, 0)
-    writeSync(fd, JSON.stringify(holder))
+    writeSync(fd, JSON.stringify(own))
   })
 }
 
@@ -185,57 +153,21 @@ function record(fd: number, p: Paths, doing: string): void {
  * then). Looks at the record only and never touches the lock.
  */
 export function holder(p: Paths, name: string): Look<Holder | undefined> {
-  let text: string
+  let json: string
   try {
-    text = readFileSync(lockPath(p, name), 'utf8')
+    json = readFileSync(lockPath(p, name), 'utf8')
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') return { seen: true, value: undefined }
     return { seen: false, why: `cannot read ${lockPath(p, name)}: ${code}` }
   }
-  const h = parseHolder(text)
-  if (h === undefined || h.since.bootId !== now(p).bootId) return { seen: true, value: undefined }
-  if (h.pidNs !== pidNamespace(p)) return { seen: false, why: 'the holder is in another PID namespace' }
-  const live = readOwn(p, String(h.pid))
-  if (live === undefined || live.startTicks !== h.startTicks) return { seen: true, value: undefined }
+  const h = fromJson(json, holderRecord)
+  const live = h === undefined ? 'gone' : lookAtProcess(p, h, h.since.bootId)
+  if (h === undefined || live === 'gone') return { seen: true, value: undefined }
+  if (live === 'elsewhere') return { seen: false, why: 'the holder is in another PID namespace' }
   const { pid, startTicks, since, program, doing } = h
-  const stopped = live.state === 'T' || live.state === 't'
-  return {
-    seen: true,
-    value: { pid, startTicks, since, program: clean(program, 80), doing: clean(doing, 120), stopped },
-  }
-}
-
-function parseHolder(text: string): (Omit<Holder, 'stopped'> & { pidNs: string }) | undefined {
-  try {
-    const h = JSON.parse(text)
-    const texts = [h.program, h.doing, h.pidNs, h.since.bootId]
-    const numbers = [h.pid, h.startTicks, h.since.wallMs, h.since.bootMs]
-    const good = texts.every((t) => typeof t === 'string') && numbers.every((n) => Number.isSafeInteger(n))
-    return good ? h : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** State and start ticks from /proc/<pid>/stat, split at the last `)`: a program may be called `a) R 1 (b`. */
-function readOwn(p: Paths, pid: string): { state: string; startTicks: number } | undefined {
-  try {
-    const stat = readFileSync(`${p.proc}/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    // Fields 3 and 22 of proc(5).
-    return { state: fields[0] ?? '', startTicks: Number(fields[19]) }
-  } catch {
-    return undefined
-  }
-}
-
-function pidNamespace(p: Paths): string {
-  try {
-    return readlinkSync(`${p.proc}/self/ns/pid`)
-  } catch {
-    return ''
-  }
+  const words = { program: clean(program, 80), doing: clean(doing, 120) }
+  return { seen: true, value: { pid, startTicks, since, ...words, stopped: isStopped(live) } }
 }
 
 /** One sentence: which lock, who holds it, for how long, doing what. */
@@ -247,14 +179,4 @@ export function heldBy(p: Paths, name: string): string {
   const age = seconds(certainMs(h.since, now(p)))
   const state = h.stopped ? ', STOPPED: it will not finish by itself' : ''
   return `the lock ${name}, held by ${h.program} (pid ${h.pid}${state}) since ${wallIso(h.since.wallMs)} (${age}): ${h.doing}`
-}
-
-function seenHolder(look: Look<Holder | undefined>): Holder | undefined {
-  return look.seen ? look.value : undefined
-}
-
-function ignoring(fn: () => void): void {
-  try {
-    fn()
-  } catch {}
 }

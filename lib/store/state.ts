@@ -12,7 +12,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { attempt } from '../base/attempt.ts'
 import { fromOs } from '../base/errors.ts'
+import { isRecord } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 
 export interface StateRead<T> {
@@ -63,9 +65,8 @@ export function decodeState(text: string): unknown {
   if (text.length === 0) throw new Error('the file is empty')
   if (/^\0+$/.test(text)) throw new Error('the file is full of NULs')
   const value: unknown = JSON.parse(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Error('not a JSON object')
-  const version = (value as { version?: unknown }).version
+  if (!isRecord(value)) throw new Error('not a JSON object')
+  const { version } = value
   if (version !== VERSION) throw new Error(`version ${JSON.stringify(version)}, expected ${VERSION}`)
   return value
 }
@@ -73,16 +74,15 @@ export function decodeState(text: string): unknown {
 /** Keeps the content under another name, then puts the cautious value in its place. Best effort. */
 function keepCorrupt(path: string, value: unknown): string {
   const kept = `${path}.corrupt-${new Date().toISOString().replace(/[-:.]/g, '')}`
-  try {
+  const replaced = attempt(() => {
     // A second name first, the replacement by rename second: at no time is there no file.
     linkSync(path, kept)
-    if (typeof value === 'object' && value !== null) writeState(path, value)
+    if (isRecord(value)) writeState(path, value)
     else rmSync(path)
     return kept
-  } catch {
-    // Not root, or a full disk: the file stays as it is, and every run reads the cautious value.
-    return path
-  }
+  })
+  // Not root, or a full disk: the file stays as it is, and every run reads the cautious value.
+  return replaced ?? path
 }
 
 /** Writes `{ "version": 1, ...value }`, fsynced and renamed, mode 0644; makes the directories. */
@@ -108,6 +108,7 @@ export function writeAtomic(
   mode: number,
   opts: WriteOptions = {},
 ): void {
+  const { owner, sync = true } = opts
   const dir = dirname(path)
   const tmp = `${path}.tmp-${process.pid}`
   mkdirSync(dir, { recursive: true, mode: 0o755 })
@@ -115,9 +116,10 @@ export function writeAtomic(
     const fd = openNew(tmp)
     try {
       writeFileSync(fd, text)
-      if (opts.owner !== undefined) chown(fd, opts.owner)
+      // A plain user that edits its own file may not, and need not.
+      if (owner !== undefined) attempt(() => fchownSync(fd, owner.uid, owner.gid))
       fchmodSync(fd, mode)
-      if (opts.sync !== false) fsyncSync(fd)
+      if (sync) fsyncSync(fd)
     } finally {
       closeSync(fd)
     }
@@ -128,7 +130,7 @@ export function writeAtomic(
     if (err instanceof Error) (err as NodeJS.ErrnoException).path ??= path
     throw err
   }
-  if (opts.sync !== false) syncDir(dir)
+  if (sync) syncDir(dir)
 }
 
 /** Makes a file that was not there; what a killed run whose pid we have now left under this name goes first. */
@@ -139,14 +141,6 @@ function openNew(path: string): number {
     if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err
     rmSync(path, { force: true })
     return openSync(path, 'wx', 0o600)
-  }
-}
-
-function chown(fd: number, owner: { uid: number; gid: number }): void {
-  try {
-    fchownSync(fd, owner.uid, owner.gid)
-  } catch {
-    // A plain user that edits its own file.
   }
 }
 

@@ -7,7 +7,6 @@ import { now } from '../../lib/base/clock.ts'
 import { ConfigError } from '../../lib/base/errors.ts'
 import { pagePath } from '../../lib/base/paths.ts'
 import type { Now } from '../../lib/base/types.ts'
-import { pageConfigFault, pageConfigWell } from '../../lib/report/config-fault.ts'
 import { formatLine, said } from '../../lib/report/line.ts'
 import type { Log } from '../../lib/report/log.ts'
 import {
@@ -16,6 +15,8 @@ import {
   type Paged,
   type PageMemory,
   page,
+  pageConfigFault,
+  pageConfigWell,
   pageKey,
   pageRecovered,
   RECOVERY_PART,

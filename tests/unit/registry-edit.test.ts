@@ -18,8 +18,10 @@ import {
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { ConfigError, LockedError, UsageError } from '../../lib/base/errors.ts'
+import type { NewRow } from '../../lib/registry/change.ts'
+import { appendRow, setCell } from '../../lib/registry/edit.ts'
 import { deriveNames } from '../../lib/registry/names.ts'
-import { appendRow, type NewRow, parseRegistry, setCell } from '../../lib/registry/read.ts'
+import { parseRegistry } from '../../lib/registry/read.ts'
 import { cells, cellValue, line, registry, said, someFleet } from '../kit/registry-fixtures.ts'
 import { tempDir } from '../kit/temp.ts'
 import { patience } from '../kit/unit.ts'
@@ -242,7 +244,7 @@ test('a lock that was taken from us meanwhile: nothing is written', async (t) =>
 
 test('two writers at once, as processes: no row is lost', { timeout: patience(60_000) }, async (t) => {
   const path = file(t, registry([]))
-  const url = new URL('../../lib/registry/read.ts', import.meta.url).href
+  const url = new URL('../../lib/registry/edit.ts', import.meta.url).href
   const names = (w: number) => Array.from({ length: 8 }, (_, i) => `w${w}-${i}`)
   const writer = (w: number) => `import { appendRow } from ${JSON.stringify(url)}
     for (const [i, name] of ${JSON.stringify(names(w))}.entries()) {
