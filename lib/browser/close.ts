@@ -1,8 +1,8 @@
 import { get } from 'node:http'
+import { deadlineIn, sleep } from '../base/deadline.ts'
 import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
 import { holdsListener } from '../host/listener.ts'
 import { readStat } from '../host/proc.ts'
-import { deadlineIn, sleep } from './deadline.ts'
 
 /**
  * How long a browser has to take the request, in milliseconds. A healthy one takes it in a few; a stopped one

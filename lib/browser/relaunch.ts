@@ -1,7 +1,7 @@
+import { type Deadline, deadlineIn } from '../base/deadline.ts'
 import type { Node } from '../base/types.ts'
 import { start } from '../host/systemd.ts'
 import { withLock } from '../store/lock.ts'
-import { type Deadline, deadlineIn } from './deadline.ts'
 import { type BrowserContext, lookBrowser } from './look.ts'
 import { mendSingleton, PROFILE_IN_USE } from './singleton.ts'
 import { stopBoundMs, stopBrowser } from './stop.ts'

@@ -1,8 +1,8 @@
+import { sleep } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import { type BrowserProcess, findBrowsers, profileLeftovers, readStat } from '../host/proc.ts'
 import { stop } from '../host/systemd.ts'
-import { sleep } from './deadline.ts'
 import type { BrowserContext } from './look.ts'
 
 /**

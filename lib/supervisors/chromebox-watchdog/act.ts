@@ -1,7 +1,7 @@
 import { now } from '../../base/clock.ts'
 import { certainMs } from '../../base/damping.ts'
+import { sleep } from '../../base/deadline.ts'
 import type { LayerMark, Node, ReceiptAction } from '../../base/types.ts'
-import { sleep } from '../../browser/deadline.ts'
 import { type RelaunchResult, relaunchLocked } from '../../browser/relaunch.ts'
 import type { Ended } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'

@@ -1,4 +1,4 @@
-import { monotonicMs } from '../base/clock.ts'
+import { monotonicMs } from './clock.ts'
 
 /** The end of a run: everything it does shares one. Counted on the monotonic clock of this process. */
 export interface Deadline {
