@@ -1,7 +1,7 @@
 import { get } from 'node:http'
 import { deadlineIn, sleep } from '../base/deadline.ts'
 import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
-import { holdsListener } from '../host/listener.ts'
+import { holdsListener } from '../host/listeners.ts'
 import { readStat } from '../host/proc.ts'
 
 /**

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { listenersIn } from '../host/listener.ts'
+import { listenersIn } from '../host/listeners.ts'
 import { lookNetns } from '../host/netns.ts'
 import { listPids, netnsInode, readArgv } from '../host/proc.ts'
 import type { Legacy } from './types.ts'
@@ -95,7 +95,7 @@ function strayBrowser(p: Paths, node: Node): Legacy[] {
 function strayRelay(p: Paths, node: Node): Legacy[] {
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return []
-  const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
+  const listeners = listenersIn(p, node.netns, node.cdpPort, node.peer)
   if (!listeners.seen) return []
   return listeners.value.flatMap(({ pid }): Legacy[] => {
     // Our socket belongs to systemd itself.

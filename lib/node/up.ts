@@ -7,7 +7,7 @@ import { findMain } from '../browser/look.ts'
 import { ensure } from '../ensure/ensure.ts'
 import { rowLeft } from '../ensure/preflight.ts'
 import { assertRow, type RowOptions } from '../ensure/row.ts'
-import { listenersIn } from '../host/listener.ts'
+import { listenersIn } from '../host/listeners.ts'
 import { lookNetns } from '../host/netns.ts'
 import { readArgv } from '../host/proc.ts'
 import { askSystemd, systemctlOk } from '../host/systemctl.ts'
@@ -168,7 +168,7 @@ function otherPort(p: Paths, node: Node): string | undefined {
 
 /** A socket unit stays active over the socket of a namespace that is gone. Not seen counts as bound. */
 function relayIsBound(p: Paths, node: Node): boolean {
-  const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
+  const listeners = listenersIn(p, node.netns, node.cdpPort, node.peer)
   return !listeners.seen || listeners.value.length > 0
 }
 

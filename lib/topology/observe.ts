@@ -6,30 +6,23 @@ import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node, Now } from '../base/types.ts'
 import { run } from '../host/exec.ts'
-import { parseTcpTable } from '../host/listener.ts'
 import {
   describeProcess,
   listenersEverywhere,
   type NetListener,
   namespaceNames,
+  type OwnedListener,
   ownersOf,
 } from '../host/listeners.ts'
 import { lookInterfaces, lookNetns, parseInterfaces } from '../host/netns.ts'
 import { canSeeAll, listPids, netnsInode, readArgv } from '../host/proc.ts'
+import { parseTcpTable } from '../host/tcp-table.ts'
 import { ifNames } from '../registry/names.ts'
 import { isLocal, type ParsedRegistry } from '../registry/read.ts'
 import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { HOST } from './ownership.ts'
-import type {
-  BrowserSeen,
-  FleetLook,
-  InsideLook,
-  LinkNames,
-  NodeLook,
-  OwnedListener,
-  UnitSeen,
-} from './types.ts'
+import type { BrowserSeen, FleetLook, InsideLook, LinkNames, NodeLook, UnitSeen } from './types.ts'
 
 /** Nodes looked into side by side; each has up to three children, so 64 of them. */
 const MAX_NODES = 21

@@ -1,5 +1,5 @@
 import type { Look, MarkState, Node, Now } from '../base/types.ts'
-import type { NetListener, SocketOwner } from '../host/listeners.ts'
+import type { OwnedListener } from '../host/listeners.ts'
 import type { Interface } from '../host/netns.ts'
 import type { ParsedRegistry } from '../registry/read.ts'
 import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
@@ -10,10 +10,6 @@ export interface LinkNames {
   readonly veth: string
   readonly vpeer: string
   readonly wg: string
-}
-
-export interface OwnedListener extends NetListener {
-  readonly owners: readonly SocketOwner[]
 }
 
 /** A loaded unit of ours, as `systemctl show` tells it. */
