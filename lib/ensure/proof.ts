@@ -1,7 +1,7 @@
 /** D7 as a checklist: for every active node, proof that its supervisors run, silently. Pure. */
 
 import { seconds } from '../base/text.ts'
-import type { Look, Supervisor, VerdictState } from '../base/types.ts'
+import { type Look, SUPERVISORS, type Supervisor, type VerdictState } from '../base/types.ts'
 import type { JournalFacts, JournalRun } from '../evidence/types.ts'
 
 /** A run may be this many periods old, and the slack of a busy machine in milliseconds. */
@@ -34,8 +34,6 @@ export interface ProofFacts {
   /** Which program last made the node's supervision; absent when none did. */
   readonly hook: (node: string) => string | undefined
 }
-
-const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
 
 /** One point per node and supervisor, and one per node for the ensure hook. */
 export function prove(facts: ProofFacts): Point[] {

@@ -1,9 +1,9 @@
 import type { Clocks } from '../base/damping.ts'
 import { clean, seconds } from '../base/text.ts'
-import type { Look } from '../base/types.ts'
+import { type Look, SUPERVISORS } from '../base/types.ts'
 import { run } from '../host/exec.ts'
 import { parseRuns } from './journal-parse.ts'
-import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './owners.ts'
+import { MAX_PERIODS, PERIOD_MS } from './owners.ts'
 import type { JournalFacts } from './types.ts'
 import { unitOf } from './units.ts'
 

@@ -1,7 +1,6 @@
 import type { Paths } from '../base/paths.ts'
-import type { Look, Supervisor } from '../base/types.ts'
+import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import type { Trust } from './owner.ts'
-import { SUPERVISORS } from './owners.ts'
 import { meaning, readTold } from './told.ts'
 import type { LogFacts, LogLine } from './types.ts'
 

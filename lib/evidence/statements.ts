@@ -1,6 +1,6 @@
 import { EXIT } from '../base/exit-codes.ts'
-import type { Layer, MarkState, Receipt, Supervisor } from '../base/types.ts'
-import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, SUPERVISORS, VOUCHED } from './owners.ts'
+import { type Layer, type MarkState, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
 import { meaning } from './told.ts'
 import type { FactState, JournalRun, LogLine, NodeFacts, Source, Told, TunnelFact, Unknown } from './types.ts'
 

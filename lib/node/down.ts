@@ -7,7 +7,7 @@ import { ConfigError, UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../base/paths.ts'
-import type { Node, Supervisor } from '../base/types.ts'
+import { type Node, SUPERVISORS } from '../base/types.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { run } from '../host/exec.ts'
 import { profileLeftovers } from '../host/proc.ts'
@@ -179,10 +179,9 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
   const { p } = ctx
   const dropIns = [`cdp-relay@${name}.socket`, `chromebox-watchdog@${name}.timer`].map((u) => dropIn(p, u))
   const hadDropIns = dropIns.some((path) => existsSync(path))
-  const receipts: Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
   const files = [
     nodeEnvPath(p, name),
-    ...receipts.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
+    ...SUPERVISORS.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
     ...dropIns,
   ]
   for (const path of files) rmSync(path, { force: true })
