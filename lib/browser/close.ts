@@ -2,7 +2,7 @@ import { get } from 'node:http'
 import { deadlineIn, sleep } from '../base/deadline.ts'
 import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
 import { holdsListener } from '../host/listeners.ts'
-import { readStat } from '../host/proc.ts'
+import { readRunning } from '../host/proc.ts'
 
 /**
  * How long a browser has to take the request, in milliseconds. A healthy one takes it in a few; a stopped one
@@ -31,8 +31,7 @@ export async function closeBrowser(proc: string, pid: number, port: number): Pro
   const refused = await sendClose(rewriteAuthority(version.wsUrl, '127.0.0.1', port), deadline.leftMs())
   if (refused !== undefined) return refused
   for (const flush = deadlineIn(FLUSH_MS); flush.leftMs() > 0; await sleep(20)) {
-    const state = readStat(proc, pid)?.state
-    if (state === undefined || state === 'Z') return undefined
+    if (readRunning(proc, pid) === undefined) return undefined
   }
   return `pid ${pid} took the request and did not end in ${FLUSH_MS / 1000} s`
 }

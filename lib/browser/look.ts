@@ -6,8 +6,9 @@ import { mayBeErrorPage, type PageVerdict, pageVerdict, parseTargets, parseVersi
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { holdsListener, listenersIn } from '../host/listeners.ts'
 import { lookNetns } from '../host/netns.ts'
-import { type BrowserProcess, findBrowsers, readArgv } from '../host/proc.ts'
+import { namespaceOf, readArgv } from '../host/proc.ts'
 import { judgeBrowser } from './judge.ts'
+import { findBrowsers } from './processes.ts'
 import type { BrowserJudgement, BrowserLook, CdpFinding, MainProcess, PageFinding } from './types.ts'
 
 export interface BrowserContext {
@@ -30,21 +31,17 @@ export function findMain(
   if (netnsInode === undefined) {
     return { process: { seen: false, why: 'the inode of the namespace is not known' }, elsewhere: [] }
   }
-  const found = findBrowsers(p, { profileDir: profileDir(p, node.name) }, netnsInode)
+  const found = findBrowsers(p, profileDir(p, node.name))
   if (!found.seen) return { process: found, elsewhere: [] }
-  const here = found.value.filter((b) => b.inNetns === true).sort((a, b) => b.ageMs - a.ageMs)
-  const elsewhere = found.value.filter((b) => b.inNetns === false).map(plain)
-  const main = here[0]
-  if (main) return { process: { seen: true, value: plain(main) }, elsewhere }
-  const untold = found.value.find((b) => b.inNetns === undefined)
-  if (untold) {
-    return { process: { seen: false, why: `cannot see the namespace of pid ${untold.pid}` }, elsewhere }
+  const placed = found.value.map((main) => ({ main, inode: namespaceOf(p.proc, main.pid) }))
+  const elsewhere = placed.filter(({ inode }) => inode !== undefined && inode !== netnsInode)
+  const rest = { elsewhere: elsewhere.map(({ main }) => main) }
+  const here = placed.filter(({ inode }) => inode === netnsInode).map(({ main }) => main)
+  const hidden = placed.find(({ inode }) => inode === undefined)
+  if (here.length === 0 && hidden !== undefined) {
+    return { process: { seen: false, why: `cannot see the namespace of pid ${hidden.main.pid}` }, ...rest }
   }
-  return { process: { seen: true, value: undefined }, elsewhere }
-}
-
-function plain(b: BrowserProcess): MainProcess {
-  return { pid: b.pid, startTicks: b.startTicks, ageMs: b.ageMs, state: b.state }
+  return { process: { seen: true, value: here.sort((a, b) => b.ageMs - a.ageMs)[0] }, ...rest }
 }
 
 /**

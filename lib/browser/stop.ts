@@ -1,9 +1,11 @@
 import { sleep } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
-import { type BrowserProcess, findBrowsers, profileLeftovers, readStat } from '../host/proc.ts'
+import { readRunning } from '../host/proc.ts'
 import { stop } from '../host/systemd.ts'
 import type { BrowserContext } from './look.ts'
+import { findBrowsers, profileLeftovers } from './processes.ts'
+import type { MainProcess } from './types.ts'
 
 /**
  * `TimeoutStopSec` of chromebox@.service in milliseconds: TERM to KILL, long enough to flush cookies. The
@@ -30,7 +32,7 @@ export async function stopBrowser(
   const notes: string[] = []
   const stopped = await stop(`chromebox@${node.name}.service`, stopBoundMs(ctx.config.stopGraceMs))
   if (!stopped.ok) notes.push(stopped.detail)
-  const dir = { profileDir: profileDir(ctx.p, node.name) }
+  const dir = profileDir(ctx.p, node.name)
   const strays = findBrowsers(ctx.p, dir)
   if (strays.seen && strays.value.length > 0) {
     const left = await endProcesses(ctx, strays.value)
@@ -48,9 +50,10 @@ export async function stopBrowser(
 /** TERM (and CONT, or a stopped one never takes it), the grace time, KILL. Only these very processes. */
 async function endProcesses(
   ctx: BrowserContext,
-  processes: readonly BrowserProcess[],
-): Promise<BrowserProcess | undefined> {
-  const alive = () => processes.filter((b) => isAlive(ctx.p.proc, b))
+  processes: readonly MainProcess[],
+): Promise<MainProcess | undefined> {
+  // Pid and start ticks together: a pid alone may be another program by now.
+  const alive = () => processes.filter((b) => readRunning(ctx.p.proc, b.pid)?.startTicks === b.startTicks)
   for (const b of alive()) {
     signal(b.pid, 'SIGTERM')
     signal(b.pid, 'SIGCONT')
@@ -59,12 +62,6 @@ async function endProcesses(
   for (const b of alive()) signal(b.pid, 'SIGKILL')
   await until(() => alive().length === 0, 2000)
   return alive()[0]
-}
-
-/** Pid and start ticks together: a pid alone may be another program by now. */
-function isAlive(proc: string, b: { pid: number; startTicks: number }): boolean {
-  const stat = readStat(proc, b.pid)
-  return stat !== undefined && stat.startTicks === b.startTicks && stat.state !== 'Z' && stat.state !== 'X'
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {

@@ -6,7 +6,7 @@ import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { holdsListener } from '../host/listeners.ts'
-import { readStat } from '../host/proc.ts'
+import { readRunning, readStat } from '../host/proc.ts'
 import { ENDED_PROPS, howItEnded, show, type UnitShow } from '../host/systemd.ts'
 import { unitOutput } from '../host/unit-output.ts'
 import { judgeBrowser } from './judge.ts'
@@ -56,10 +56,8 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
   let answeredAt: number | undefined
   let wholeAt = performance.now() + WHOLE_LOOK_MS
   while (stat && deadline.leftMs() > 0) {
-    const now = readStat(ctx.p.proc, pid)
-    if (!now || now.startTicks !== stat.startTicks || now.state === 'Z') {
-      return gone(ctx, node)
-    }
+    const now = readRunning(ctx.p.proc, pid)
+    if (now?.startTicks !== stat.startTicks) return gone(ctx, node)
     const listens = holdsListener(ctx.p, pid, node.cdpPort)
     if (listens.seen && listens.value) {
       const main: MainProcess = { pid, startTicks: now.startTicks, ageMs: 0, state: now.state }

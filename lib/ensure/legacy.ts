@@ -5,7 +5,7 @@ import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { listenersIn } from '../host/listeners.ts'
 import { lookNetns } from '../host/netns.ts'
-import { listPids, netnsInode, readArgv } from '../host/proc.ts'
+import { listPids, namespaceOf, readArgv } from '../host/proc.ts'
 import type { Legacy } from './types.ts'
 
 /**
@@ -84,8 +84,7 @@ function strayBrowser(p: Paths, node: Node): Legacy[] {
     if (!argv.slice(1).some((a) => marks.includes(a)) || argv.some((a) => a.startsWith('--type='))) continue
     if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
     // The same port in another namespace is another node's, or nobody's, business.
-    const inside = netnsInode(p.proc, pid)
-    if (!inside.seen || inside.value !== netns.value.inode) continue
+    if (namespaceOf(p.proc, pid) !== netns.value.inode) continue
     const what = `a browser outside chromebox@${node.name}.service (pid ${pid}, ${clean(argv[0] ?? '', 60)})`
     found.push({ scope: node.name, what, remove: `kill ${pid}`, armed: false })
   }

@@ -18,7 +18,7 @@ const ENTRIES_PER_NODE = 150
 export function journalProblem(stderr: string, code: number | null): string | undefined {
   if (/No journal files were found/i.test(stderr)) return 'no journal files were found'
   if (/insufficient permissions|not seeing messages from other users/i.test(stderr))
-    return 'no permission to read the system’s journal'
+    return "no permission to read the system's journal"
   if (/Failed to parse timestamp/i.test(stderr)) return 'journalctl did not take the time'
   if (code !== 0) return `journalctl: ${clean(stderr.trim(), 120) || `exit code ${code}`}`
   return undefined

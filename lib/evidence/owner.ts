@@ -1,4 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readSync } from 'node:fs'
+import { errnoOf, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Look } from '../base/types.ts'
 
@@ -31,8 +32,8 @@ export function parseIdMap(uidMap: string | undefined, overflow = 65_534): IdMap
 
 /** The map of this process. */
 export function ownIdMap(proc: string): IdMap {
-  const overflow = Number(readOr(`${proc}/sys/kernel/overflowuid`) ?? 65_534)
-  return parseIdMap(readOr(`${proc}/self/uid_map`), Number.isSafeInteger(overflow) ? overflow : 65_534)
+  const overflow = Number(textOf(`${proc}/sys/kernel/overflowuid`) ?? 65_534)
+  return parseIdMap(textOf(`${proc}/self/uid_map`), Number.isSafeInteger(overflow) ? overflow : 65_534)
 }
 
 /**
@@ -70,7 +71,7 @@ export class Trust {
       if (size > maxBytes) return { seen: false, why: `larger than ${maxBytes} bytes` }
       return { seen: true, value: readFileSync(fd, 'utf8') }
     } catch (err) {
-      return { seen: false, why: errno(err) }
+      return { seen: false, why: errnoOf(err) }
     } finally {
       closeSync(fd)
     }
@@ -87,7 +88,7 @@ export class Trust {
       const n = readSync(fd, buffer, 0, buffer.length, from)
       return { seen: true, value: { text: buffer.toString('utf8', 0, n), whole: from === 0 } }
     } catch (err) {
-      return { seen: false, why: errno(err) }
+      return { seen: false, why: errnoOf(err) }
     } finally {
       closeSync(fd)
     }
@@ -103,7 +104,7 @@ export class Trust {
     try {
       return { seen: true, value: lstatSync(path).ctimeMs }
     } catch (err) {
-      return errno(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errno(err) }
+      return errnoOf(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errnoOf(err) }
     }
   }
 
@@ -116,7 +117,7 @@ export class Trust {
       // Not through a link, and not blocking on a FIFO somebody put there.
       fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     } catch (err) {
-      return errno(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errno(err) }
+      return errnoOf(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errnoOf(err) }
     }
     const st = fstatSync(fd)
     const fault = st.isFile() ? this.fault(st, SHARED) : 'not a file'
@@ -140,7 +141,7 @@ export class Trust {
         fault = st.isDirectory() ? this.fault(st, ours ? SHARED : constants.S_IWOTH) : `${at} is no directory`
         if (fault !== undefined) fault = `${at}: ${fault}`
       } catch (err) {
-        fault = errno(err) === 'ENOENT' ? 'ENOENT' : `${at}: ${errno(err)}`
+        fault = errnoOf(err) === 'ENOENT' ? 'ENOENT' : `${at}: ${errnoOf(err)}`
       }
     this.dirs.set(at, fault)
     return fault
@@ -153,16 +154,4 @@ export class Trust {
     if ((st.mode & forbidden) !== 0) return 'others may write to it'
     return undefined
   }
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
-}
-
-function errno(err: unknown): string {
-  return (err as NodeJS.ErrnoException).code ?? String(err)
 }

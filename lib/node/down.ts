@@ -8,9 +8,9 @@ import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../base/paths.ts'
 import { type Node, SUPERVISORS } from '../base/types.ts'
+import { profileLeftovers } from '../browser/processes.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { run } from '../host/exec.ts'
-import { profileLeftovers } from '../host/proc.ts'
 import { askSystemd, systemctlOk } from '../host/systemctl.ts'
 import { daemonReload } from '../host/systemd.ts'
 import { networkOf } from '../netns/command.ts'
@@ -197,7 +197,7 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
 
 async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<string[]> {
   const active = (await states(unitsOf(name))).filter(([, state]) => state !== 'inactive')
-  const profile = profileLeftovers(p, { profileDir: profileDir(p, name) })
+  const profile = profileLeftovers(p, profileDir(p, name))
   return [
     ...active.map(([unit, state]) => `${unit} is ${state}; next: systemctl stop ${unit}`),
     ...(profile.seen ? profile.value : []).map(

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { type Paths, receiptPath } from '../base/paths.ts'
 import {
   flag,
@@ -21,6 +21,7 @@ import {
   SUPERVISORS,
   type Supervisor,
 } from '../base/types.ts'
+import { namespaceOf } from '../host/proc.ts'
 import { writeAtomic } from './state.ts'
 
 /** A receipt is a few hundred bytes, a history five of them; anything of this size is neither. */
@@ -141,13 +142,5 @@ export function receiptOf(v: unknown, supervisor: Supervisor, node: string): Rec
  * read, which no reader's own inode equals.
  */
 export function hostNamespaces(p: Paths): { net: number; pid: number } {
-  return { net: inode(`${p.proc}/self/ns/net`), pid: inode(`${p.proc}/self/ns/pid`) }
-}
-
-function inode(path: string): number {
-  try {
-    return statSync(path).ino
-  } catch {
-    return 0
-  }
+  return { net: namespaceOf(p.proc, 'self', 'net') ?? 0, pid: namespaceOf(p.proc, 'self', 'pid') ?? 0 }
 }

@@ -5,6 +5,7 @@ import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node, Now } from '../base/types.ts'
+import { startedAsBrowsers } from '../browser/processes.ts'
 import { run } from '../host/exec.ts'
 import {
   describeProcess,
@@ -15,7 +16,7 @@ import {
   ownersOf,
 } from '../host/listeners.ts'
 import { lookInterfaces, lookNetns, parseInterfaces } from '../host/netns.ts'
-import { canSeeAll, listPids, netnsInode, readArgv } from '../host/proc.ts'
+import { canSeeAll, namespaceOf } from '../host/proc.ts'
 import { parseTcpTable } from '../host/tcp-table.ts'
 import { ifNames } from '../registry/names.ts'
 import { isLocal, type ParsedRegistry } from '../registry/read.ts'
@@ -149,17 +150,12 @@ export function parseUnits(stdout: string): UnitSeen[] {
 function lookBrowsers(p: Paths): Look<BrowserSeen[]> {
   const all = canSeeAll(p.proc)
   if (!all.seen) return all
-  const prefix = `--user-data-dir=${p.profiles}/`
-  const value: BrowserSeen[] = []
-  for (const pid of listPids(p.proc)) {
-    const argv = readArgv(p.proc, pid)
-    const dir = argv.find((arg, i) => i > 0 && arg.startsWith(prefix))
-    if (dir === undefined || argv.some((arg) => arg.startsWith('--type='))) continue
+  const value = startedAsBrowsers(p).flatMap(({ pid, profile }): BrowserSeen[] => {
     const owner = describeProcess(p, pid)
-    const node = clean(dir.slice(prefix.length).replace(/\/.*$/, ''), 60)
-    if (owner === undefined || pid === process.pid) continue
-    const ns = netnsInode(p.proc, pid)
-    value.push({ pid, node, unit: owner.unit, ...(ns.seen ? { netns: ns.value } : {}) })
-  }
+    if (owner === undefined) return []
+    const netns = namespaceOf(p.proc, pid)
+    const node = clean(profile.replace(/\/.*$/, ''), 60)
+    return [{ pid, node, unit: owner.unit, ...(netns === undefined ? {} : { netns }) }]
+  })
   return { seen: true, value }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { holdsListener, listenersIn } from '../../lib/host/listeners.ts'
 import { lookNetns } from '../../lib/host/netns.ts'
-import { netnsInode } from '../../lib/host/proc.ts'
+import { namespaceOf } from '../../lib/host/proc.ts'
 import { parseTcpTable } from '../../lib/host/tcp-table.ts'
 import { type FakeProc, fakeProc, TCP_HEAD } from '../kit/fake-proc.ts'
 import { needsRoot } from '../kit/needs-root.ts'
@@ -140,8 +140,7 @@ test('real: a listener inside a namespace, looked at by name and by process', {
   const port = Number(line)
   const look = lookNetns({ netnsDir: '/run/netns' }, netns)
   const inode = (look.seen && look.value.inode) || 0
-  const own = netnsInode('/proc', pid)
-  assert.equal(own.seen && own.value, inode)
+  assert.equal(namespaceOf('/proc', pid), inode)
   for (const where of [pid, netns]) {
     const found = listenersIn({ proc: '/proc' }, where, port)
     assert.deepEqual(found.seen && found.value.map((l) => [l.address, l.pid]), [['127.0.0.1', pid]])

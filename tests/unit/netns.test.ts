@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inNetns, lookInterfaces, lookNetns, parseInterfaces, vethHasAddress } from '../../lib/host/netns.ts'
-import { netnsInode } from '../../lib/host/proc.ts'
+import { namespaceOf } from '../../lib/host/proc.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'
 import { patience } from '../kit/unit.ts'
@@ -39,11 +39,11 @@ test('look: a plain file, a directory and a dangling link are no namespace', (t)
 test('look: a namespace, with the inode its processes show', (t) => {
   const netnsDir = temp(t)
   symlinkSync('/proc/self/ns/net', join(netnsDir, 'warp-here'))
-  const own = netnsInode('/proc', process.pid)
-  assert.ok(own.seen)
+  const own = namespaceOf('/proc', process.pid)
+  assert.ok(own !== undefined)
   assert.deepEqual(lookNetns({ netnsDir }, 'warp-here'), {
     seen: true,
-    value: { exists: true, isNamespace: true, inode: own.value },
+    value: { exists: true, isNamespace: true, inode: own },
   })
 })
 
@@ -156,8 +156,8 @@ test('a real namespace: seen, entered, and gone', { skip: needsRoot('ip netns ad
   assert.equal(look.seen && look.value.isNamespace, true)
   assert.equal(look.seen && look.value.inode, statSync(`/run/netns/${netns}`).ino)
   const { pid } = await inside(t, netns, 'console.log(1); setInterval(() => {}, 1e6)')
-  const ns = netnsInode('/proc', pid)
-  assert.equal(ns.seen && ns.value, look.seen && look.value.inode)
+  const ns = namespaceOf('/proc', pid)
+  assert.equal(ns, look.seen && look.value.inode)
   const interfaces = await lookInterfaces(netns)
   assert.deepEqual(interfaces.seen && interfaces.value.map((i) => i.name), ['lo'])
   const other = await lookInterfaces(`${netns}-other`)

@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { findBrowsers, profileLeftovers, startedAsBrowsers } from '../../lib/browser/processes.ts'
 import {
   ageMs,
   canSeeAll,
-  findBrowsers,
   listPids,
-  netnsInode,
+  namespaceOf,
   parseStat,
-  profileLeftovers,
   readArgv,
   readStat,
 } from '../../lib/host/proc.ts'
@@ -35,8 +34,8 @@ function table(
   return fake
 }
 
-function pidsFound(fake: FakeProc, netns?: number): number[] {
-  const look = findBrowsers(fake, { profileDir: PROFILE }, netns)
+function pidsFound(fake: FakeProc): number[] {
+  const look = findBrowsers(fake, PROFILE)
   assert.ok(look.seen, JSON.stringify(look))
   return look.value.map((b) => b.pid)
 }
@@ -121,7 +120,7 @@ for (const [name, processes, want] of cases) {
 test('browser search: the sibling whose name is a prefix is found under its own name only', (t) => {
   const fake = table(t, [main, { pid: 110, argv: [CHROMIUM, `${DATA}0`] }])
   assert.deepEqual(pidsFound(fake), [100])
-  const sibling = findBrowsers(fake, { profileDir: `${PROFILE}0` })
+  const sibling = findBrowsers(fake, `${PROFILE}0`)
   assert.deepEqual(sibling.seen && sibling.value.map((b) => b.pid), [110])
 })
 
@@ -135,21 +134,37 @@ test('browser search: an ancestor of this process is never the browser', (t) => 
   assert.deepEqual(pidsFound(fake), [])
 })
 
-test('browser search: says age, state and whether it runs in the namespace', (t) => {
+test('browser search: says age and state', (t) => {
   const fake = table(t, [
-    { ...main, netns: 7, startTicks: 1300 },
-    { ...main, pid: 101, netns: 8, state: 'T' },
+    { ...main, startTicks: 1300 },
+    { ...main, pid: 101, state: 'T' },
   ])
-  assert.deepEqual(findBrowsers(fake, { profileDir: PROFILE }, 7), {
+  assert.deepEqual(findBrowsers(fake, PROFILE), {
     seen: true,
     value: [
-      { pid: 100, startTicks: 1300, ageMs: 87_000, state: 'S', inNetns: true },
-      { pid: 101, startTicks: 1000, ageMs: 90_000, state: 'T', inNetns: false },
+      { pid: 100, startTicks: 1300, ageMs: 87_000, state: 'S' },
+      { pid: 101, startTicks: 1000, ageMs: 90_000, state: 'T' },
     ],
   })
-  rmSync(join(fake.proc, '100/ns/net'))
-  const blind = findBrowsers(fake, { profileDir: PROFILE }, 7)
-  assert.equal(blind.seen && blind.value[0]?.inNetns, undefined)
+})
+
+test('one pass for all profiles: main processes and wrappers, with the path below', (t) => {
+  const profiles = '/var/lib/chromebox'
+  const fake = table(t, [
+    main,
+    { pid: 90, argv: ['sudo', CHROMIUM, DATA] },
+    { pid: 101, argv: [CHROMIUM, `--user-data-dir=${profiles}/n2/x`] },
+    { pid: 102, argv: [CHROMIUM, '--type=renderer', DATA] },
+    { pid: 103, argv: [DATA] },
+    { pid: 104, argv: [CHROMIUM, '--user-data-dir=/elsewhere/n1'] },
+    { pid: 105, argv: [CHROMIUM, `--x=${DATA}`] },
+  ])
+  assert.deepEqual(startedAsBrowsers({ proc: fake.proc, profiles }), [
+    { pid: 90, profile: 'n1' },
+    { pid: 100, profile: 'n1' },
+    { pid: 101, profile: 'n2/x' },
+  ])
+  assert.throws(() => startedAsBrowsers({ proc: '/nonexistent', profiles }), { code: 'ENOENT' })
 })
 
 const blindTables: [string, Parameters<typeof fakeProc>[0], RegExp][] = [
@@ -163,11 +178,11 @@ const blindTables: [string, Parameters<typeof fakeProc>[0], RegExp][] = [
 for (const [name, opts, why] of blindTables) {
   test(`cannot see, never "no process": ${name}`, (t) => {
     const fake = table(t, [], opts)
-    for (const look of [canSeeAll(fake.proc), findBrowsers(fake, { profileDir: PROFILE })]) {
+    for (const look of [canSeeAll(fake.proc), findBrowsers(fake, PROFILE)]) {
       assert.equal(look.seen, false)
       assert.match(look.seen ? '' : look.why, why)
     }
-    const left = profileLeftovers(fake, { profileDir: PROFILE })
+    const left = profileLeftovers(fake, PROFILE)
     assert.equal(left.seen, false)
     // What is seen is there, even if others may be hidden.
     fake.add(main)
@@ -180,16 +195,16 @@ test('cannot see: the arguments of one process cannot be read', (t) => {
   rmSync(join(fake.proc, '60/cmdline'))
   // Reading a directory fails for root too, as the arguments of another user's process do under hidepid.
   mkdirSync(join(fake.proc, '60/cmdline'))
-  const look = findBrowsers(fake, { profileDir: PROFILE })
+  const look = findBrowsers(fake, PROFILE)
   assert.match(look.seen ? 'seen' : look.why, /arguments of pid 60/)
 })
 
 test('cannot see: no table, and a table that does not list this process', (t) => {
-  const gone = findBrowsers({ proc: '/nonexistent' }, { profileDir: PROFILE })
+  const gone = findBrowsers({ proc: '/nonexistent' }, PROFILE)
   assert.equal(gone.seen, false)
   const fake = table(t, [])
   rmSync(join(fake.proc, 'self'))
-  assert.equal(findBrowsers(fake, { profileDir: PROFILE }).seen, false)
+  assert.equal(findBrowsers(fake, PROFILE).seen, false)
 })
 
 test('the machine itself: init that is not systemd is fine in the first PID namespace', (t) => {
@@ -210,7 +225,7 @@ test('leftovers: crash handler and orphaned children, not the browser, an editor
     { pid: 108, argv: ['chrome_crashpad_handler', `--database=${PROFILE}/x`], state: 'Z' },
   ])
   fake.add({ pid: 109, argv: ['env', `HOME=${PROFILE}`, 'sleep', '9'] })
-  const look = profileLeftovers(fake, { profileDir: PROFILE })
+  const look = profileLeftovers(fake, PROFILE)
   assert.deepEqual(look.seen && look.value.map((l) => l.pid), [101, 102, 103])
   assert.deepEqual(look.seen && look.value[0], { pid: 101, startTicks: 1000, comm: 'chrome_crashpad' })
 })
@@ -220,11 +235,11 @@ test('real processes: pids, stat, arguments and namespace of this one', () => {
   const stat = readStat('/proc', process.pid)
   assert.equal(stat?.ppid, process.ppid)
   assert.deepEqual(readArgv('/proc', process.pid).slice(-process.argv.length + 1), process.argv.slice(1))
-  const ns = netnsInode('/proc', process.pid)
-  assert.ok(ns.seen && ns.value > 0)
+  assert.equal(namespaceOf('/proc', process.pid), statSync('/proc/self/ns/net').ino)
+  assert.equal(namespaceOf('/proc', 'self', 'pid'), statSync('/proc/self/ns/pid').ino)
   assert.equal(readStat('/proc', 2 ** 30), undefined)
   assert.deepEqual(readArgv('/proc', 2 ** 30), [])
-  assert.equal(netnsInode('/proc', 2 ** 30).seen, false)
+  assert.equal(namespaceOf('/proc', 2 ** 30), undefined)
 })
 
 async function fakeBrowser(t: TestContext, profileDir: string): Promise<number> {
@@ -239,15 +254,13 @@ test('real processes: found when stopped too, with its age; the searcher with th
   const profileDir = join(tmpdir(), `profile-${process.pid}-a`)
   const pid = await fakeBrowser(t, profileDir)
   process.kill(pid, 'SIGSTOP')
-  const other = netnsInode('/proc', process.pid)
-  assert.ok(other.seen)
   const run = spawnSync(process.execPath, ['--import', 'tsx', FIXTURE, '/proc', profileDir], {
     encoding: 'utf8',
   })
   const look = JSON.parse(run.stdout) as ReturnType<typeof findBrowsers>
   assert.deepEqual(look.seen && look.value.map((b) => b.pid), [pid])
-  const here = findBrowsers({ proc: '/proc' }, { profileDir }, other.value)
-  assert.ok(here.seen && here.value[0]?.inNetns === true && here.value[0].ageMs < 60_000)
+  const here = findBrowsers({ proc: '/proc' }, profileDir)
+  assert.ok(here.seen && here.value[0] !== undefined && here.value[0].ageMs < 60_000)
 })
 
 test('real kernel, hidepid: a foreign browser is hidden, which is not "no process"', {
