@@ -1,4 +1,7 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { constants, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+/** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
+const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
 
 /** The name of a system error (`ENOENT`), or the error in words when it has none. */
 export function errnoOf(err: unknown): string {
@@ -40,4 +43,9 @@ export function namesIn(dir: string): string[] {
   } catch {
     return []
   }
+}
+
+/** Opens a file without a name, ours alone and gone once closed. @throws the error of a file system without such files */
+export function openNameless(dir: string): number {
+  return openSync(dir, O_TMPFILE | constants.O_RDWR, 0o600)
 }

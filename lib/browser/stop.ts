@@ -1,4 +1,4 @@
-import { sleep } from '../base/deadline.ts'
+import { until } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import { readRunning } from '../host/proc.ts'
@@ -11,8 +11,11 @@ import type { MainProcess } from './types.ts'
  * `TimeoutStopSec` of chromebox@.service in milliseconds: TERM to KILL, long enough to flush cookies. The
  * longest that a stop takes, but for the seconds of systemd itself.
  */
-export const UNIT_STOP_MS = 15_000
+const UNIT_STOP_MS = 15_000
 const STOP_SLACK_MS = 3_000
+/** How long the end of a killed process is awaited, and how often it is looked at, in milliseconds. */
+const KILL_MS = 2_000
+const END_POLL_MS = 50
 
 /** How long a stop of a living browser can take, in milliseconds. */
 export function stopBoundMs(stopGraceMs: number): number {
@@ -54,13 +57,14 @@ async function endProcesses(
 ): Promise<MainProcess | undefined> {
   // Pid and start ticks together: a pid alone may be another program by now.
   const alive = () => processes.filter((b) => readRunning(ctx.p.proc, b.pid)?.startTicks === b.startTicks)
+  const ended = () => alive().length === 0
   for (const b of alive()) {
     signal(b.pid, 'SIGTERM')
     signal(b.pid, 'SIGCONT')
   }
-  await until(() => alive().length === 0, ctx.config.stopGraceMs)
+  await until(ended, ctx.config.stopGraceMs, END_POLL_MS)
   for (const b of alive()) signal(b.pid, 'SIGKILL')
-  await until(() => alive().length === 0, 2000)
+  await until(ended, KILL_MS, END_POLL_MS)
   return alive()[0]
 }
 
@@ -70,8 +74,4 @@ function signal(pid: number, name: NodeJS.Signals): void {
   } catch {
     // It ended in this moment.
   }
-}
-
-async function until(done: () => boolean, ms: number): Promise<void> {
-  for (const end = performance.now() + ms; !done() && performance.now() < end; ) await sleep(50)
 }

@@ -1,3 +1,4 @@
+import { sleep } from '../base/deadline.ts'
 import type { Look, Node } from '../base/types.ts'
 import { type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
@@ -60,6 +61,6 @@ async function pollProbes(
     const probes = await fetchInNetns(node.netns, requests)
     const over = performance.now() + PAUSE_MS >= end
     if (over || !probes.seen || probes.value.length === 0 || probes.value.some(answered)) return probes
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    await sleep(PAUSE_MS)
   }
 }

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { monotonicMs } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
+import { textIfThere } from '../base/files.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import { run } from '../host/exec.ts'
@@ -15,7 +16,7 @@ import { LOOPS, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
 import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
-import { dropIn, queueReady, readOptional, wantedFiles } from './settings.ts'
+import { dropIn, queueReady, wantedFiles } from './settings.ts'
 import type { NodeLook, Observation, Orphan, UnitLook } from './types.ts'
 
 export interface EnsureContext {
@@ -96,7 +97,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
     nowMs: monotonicMs(),
     bootIdMissing: !existsSync(p.bootIdFile),
     nodes: active.map((node): NodeLook => {
-      const files = wantedFiles(p, node).map((want) => ({ want, have: readOptional(want.path) }))
+      const files = wantedFiles(p, node).map((want) => ({ want, have: textIfThere(want.path) }))
       const tunnel = tunnelConfigured(p, node.name)
       return { node, files, queueReady: queueReady(p, node.name), tunnelConfigured: tunnel }
     }),
@@ -230,7 +231,7 @@ function rowErrors(parsed: ParsedRegistry, path: string, only: string | undefine
 /** The release's own copy of a unit file, which scripts/install puts beside the programs. */
 function unitCopy(name: string): string | undefined {
   try {
-    return readOptional(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', basename(name)))
+    return textIfThere(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', basename(name)))
   } catch {
     return undefined
   }

@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
@@ -45,16 +45,6 @@ OnActiveSec=
 OnActiveSec=${firstElapseS}s
 OnUnitActiveSec=${PERIOD_S}s
 `
-}
-
-export function readOptional(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw error
-  }
 }
 
 const SLOTS = ['slot-0.lock', 'slot-1.lock'] as const

@@ -25,6 +25,8 @@ export interface RunOptions {
   /** Bytes kept of each of stdout and stderr. Default 4 MiB. */
   readonly maxOutput?: number
   readonly cwd?: string
+  /** What a person runs after `runOk` has thrown. Default: the command itself. */
+  readonly next?: string
   /**
    * An open file that takes stdout and stderr; both are then empty in the result. A pipe to us costs the
    * loading of node's sockets, a fifth of what a healthy tick uses.
@@ -49,10 +51,10 @@ export interface RunResult {
 export class ExecError extends NetvmError {
   readonly result: RunResult
 
-  constructor(result: RunResult, deadlineMs: number) {
+  constructor(result: RunResult, { deadlineMs, next }: Pick<RunOptions, 'deadlineMs' | 'next'>) {
     super(describe(result, deadlineMs), {
       exitCode: result.missing ? EXIT.UNKNOWN : EXIT.UNHEALTHY,
-      next: nextAfter(result),
+      next: result.missing ? nextAfter(result) : (next ?? nextAfter(result)),
     })
     this.result = result
   }
@@ -155,8 +157,7 @@ function afterReading(ms: number, fn: () => void): NodeJS.Timeout {
 /** Like `run`, but a missing program, a non-zero exit, a signal or a passed deadline throws ExecError. */
 export async function runOk(argv: readonly string[], opts: RunOptions = {}): Promise<RunResult> {
   const result = await run(argv, opts)
-  if (result.code !== 0 || result.timedOut)
-    throw new ExecError(result, opts.deadlineMs ?? DEFAULT_DEADLINE_MS)
+  if (result.code !== 0 || result.timedOut) throw new ExecError(result, opts)
   return result
 }
 
@@ -190,8 +191,6 @@ export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResu
 export function nextAfter(r: RunResult): string {
   const [program = '', ...args] = r.argv
   if (r.missing) return installCommand(program)
-  // It read what to do from us, and would wait for a person to type that.
-  if (args.includes('-')) return 'dmesg | tail -n 20'
   return clean([program, ...args].map(shellWord).join(' '), 160)
 }
 

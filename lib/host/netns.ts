@@ -1,9 +1,11 @@
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
+import { isRecord } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
-import { run } from './exec.ts'
+import { run, runOk } from './exec.ts'
 
 export interface NetnsLook {
   readonly exists: boolean
@@ -17,11 +19,14 @@ export interface Interface {
   readonly name: string
   /** Administratively up (the flag UP). */
   readonly up: boolean
-  /** Up and with a carrier: both ends of a veth pair are up (the flag LOWER_UP). */
-  readonly running: boolean
-  readonly inet: readonly { readonly address: string; readonly prefixLength: number }[]
+  /** IPv4 addresses as `a.b.c.d/len`. */
+  readonly ipv4: readonly string[]
+  /** It carries an IPv6 address, so IPv6 is not off. */
+  readonly ipv6: boolean
 }
 
+/** Deadline of one `ip`, `nft` or `wg` call in milliseconds: they take 3 ms; a hung kernel lock is what this is for. */
+export const IP_DEADLINE_MS = 5000
 /** NSFS_MAGIC of include/uapi/linux/magic.h: the file system every bound namespace lives on. */
 const NSFS_MAGIC = 0x6e736673
 
@@ -35,7 +40,7 @@ export function lookNetns(p: Pick<Paths, 'netnsDir'>, netns: string): Look<Netns
     }
     return { seen: true, value: { exists: true, isNamespace: true, inode } }
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code ?? String(err)
+    const code = errnoOf(err)
     if (code === 'ENOENT' || code === 'ENOTDIR') {
       return { seen: true, value: { exists: false, isNamespace: false } }
     }
@@ -62,13 +67,13 @@ export function parseInterfaces(json: string): Interface[] | undefined {
     const { ifname, flags, addr_info: addresses } = (entry ?? {}) as Record<string, unknown>
     // Filtered entries stay in the array as empty objects.
     if (typeof ifname !== 'string') continue
-    const has = (flag: string): boolean => Array.isArray(flags) && flags.includes(flag)
-    const inet = (Array.isArray(addresses) ? addresses : []).flatMap((a: Record<string, unknown>) =>
-      a?.family === 'inet' && typeof a.local === 'string' && typeof a.prefixlen === 'number'
-        ? [{ address: a.local, prefixLength: a.prefixlen }]
-        : [],
-    )
-    found.push({ name: ifname, up: has('UP'), running: has('LOWER_UP'), inet })
+    const all = (Array.isArray(addresses) ? addresses : []).filter(isRecord)
+    found.push({
+      name: ifname,
+      up: Array.isArray(flags) && flags.includes('UP'),
+      ipv4: all.filter((a) => a.family === 'inet').map((a) => `${a.local}/${a.prefixlen}`),
+      ipv6: all.some((a) => a.family === 'inet6'),
+    })
   }
   return found
 }
@@ -82,18 +87,36 @@ export function vethHasAddress(
 ): { readonly exists: boolean; readonly up: boolean; readonly hasAddress: boolean } {
   const found = interfaces.find((i) => i.name === name)
   if (found === undefined) return { exists: false, up: false, hasAddress: false }
-  const hasAddress = found.inet.some((a) => a.address === address && a.prefixLength === prefixLength)
-  return { exists: true, up: found.up, hasAddress }
+  return { exists: true, up: found.up, hasAddress: found.ipv4.includes(`${address}/${prefixLength}`) }
 }
 
 /** The interfaces of the host, or of a namespace, in one call of ip(8). */
-export async function lookInterfaces(netns?: string, deadlineMs = 5000): Promise<Look<Interface[]>> {
-  const argv = ['ip', '-j', 'addr', 'show']
-  const result = await run(netns === undefined ? argv : inNetns(netns, argv), { deadlineMs })
+export async function lookInterfaces(
+  netns?: string,
+  deadlineMs = IP_DEADLINE_MS,
+): Promise<Look<Interface[]>> {
+  const result = await run(ipIn(netns, ['-j', 'addr', 'show']), { deadlineMs })
   if (result.missing) return { seen: false, why: 'the program ip is missing' }
   if (result.timedOut) return { seen: false, why: `ip addr gave no answer in ${deadlineMs} ms` }
   if (result.code !== 0) return { seen: false, why: `ip addr failed: ${clean(result.stderr.trim())}` }
   const interfaces = parseInterfaces(result.stdout)
   if (interfaces === undefined) return { seen: false, why: 'ip addr answered something else than JSON' }
+  // Every namespace has its loopback: nothing at all is no answer.
+  if (interfaces.length === 0) return { seen: false, why: 'ip addr listed no interface' }
   return { seen: true, value: interfaces }
+}
+
+/** The argument vector of ip(8) over a namespace's interfaces, or over the host's; enters nothing. */
+export function ipIn(netns: string | undefined, args: readonly string[]): string[] {
+  return ['ip', ...(netns === undefined ? [] : ['-n', netns]), ...args]
+}
+
+/**
+ * Runs lines of `ip -batch`, in a namespace when one is given.
+ * @throws ExecError. Its command reads from us and would wait for a person to type, so the kernel's log is next.
+ */
+export async function ipBatch(netns: string | undefined, lines: readonly string[]): Promise<void> {
+  const input = `${lines.join('\n')}\n`
+  const next = 'dmesg | tail -n 20'
+  await runOk(ipIn(netns, ['-batch', '-']), { input, deadlineMs: IP_DEADLINE_MS, next })
 }

@@ -1,5 +1,7 @@
 /** What the network of a node should be, how it looks, and the steps from one to the other. Pure. */
 
+import type { Interface } from '../host/netns.ts'
+
 /** Names and addresses of a node's network, as its settings file has them. */
 export interface NetworkWant {
   readonly node: string
@@ -13,13 +15,7 @@ export interface NetworkWant {
   readonly peer: string
 }
 
-export interface LinkLook {
-  readonly up: boolean
-  /** IPv4 addresses as `a.b.c.d/len`. */
-  readonly ipv4: readonly string[]
-  /** True when the link carries an IPv6 address, so IPv6 is not off. */
-  readonly ipv6: boolean
-}
+export type LinkLook = Omit<Interface, 'name'>
 
 export interface NetworkLook {
   readonly file: 'absent' | 'namespace' | 'not-a-namespace'
@@ -49,13 +45,13 @@ export type Plan =
   | { readonly kind: 'steps'; readonly steps: readonly Step[] }
 
 /** Longest interface name the kernel takes (IFNAMSIZ 16 with the final NUL). */
-export const IFNAME_MAX = 15
+const IFNAME_MAX = 15
 
 /** The prefix length of every node's subnet: two ends and nothing else. */
-export const PREFIX = 30
+const PREFIX = 30
 
 /**
- * The steps that finish or mend a node's network, in the order in which they are safe: the firewall and
+ * The steps that finish or repair a node's network, in the order in which they are safe: the firewall and
  * "IPv6 off" stand before a link comes up. An empty list when everything is there already.
  */
 export function planUp(want: NetworkWant, look: NetworkLook): Plan {
@@ -75,7 +71,7 @@ export function planUp(want: NetworkWant, look: NetworkLook): Plan {
   const steps: Step[] = []
   const fresh = look.file === 'absent'
   // A pair is whole when each end is where it belongs. A host end whose other end is elsewhere (its
-  // namespace was deleted while a process still holds it) cannot be mended, only replaced.
+  // namespace was deleted while a process still holds it) cannot be repaired, only replaced.
   const whole = !fresh && look.host !== undefined && look.inside?.peer !== undefined
   if (!whole && look.host) steps.push({ kind: 'delete-pair' })
   if (!whole && !look.host && look.inside?.peer) steps.push({ kind: 'delete-stray-peer' })
@@ -170,27 +166,4 @@ table inet netvm {
   }
 }
 `
-}
-
-/** Reads `ip -j addr` output. Undefined when it is not what `ip` prints. */
-export function parseIpAddr(text: string): Map<string, LinkLook> | undefined {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(text.trim() === '' ? '[]' : text)
-  } catch {
-    return undefined
-  }
-  if (!Array.isArray(parsed)) return undefined
-  const links = new Map<string, LinkLook>()
-  for (const entry of parsed as Record<string, unknown>[]) {
-    if (entry === null || typeof entry !== 'object' || typeof entry.ifname !== 'string') continue
-    const flags = Array.isArray(entry.flags) ? entry.flags : []
-    const infos = Array.isArray(entry.addr_info) ? (entry.addr_info as Record<string, unknown>[]) : []
-    links.set(entry.ifname, {
-      up: flags.includes('UP'),
-      ipv4: infos.filter((i) => i.family === 'inet').map((i) => `${i.local}/${i.prefixlen}`),
-      ipv6: infos.some((i) => i.family === 'inet6'),
-    })
-  }
-  return links
 }

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { mapBounded } from '../base/bounded.ts'
 import { now } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
+import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node, Now } from '../base/types.ts'
@@ -15,7 +15,7 @@ import {
   type OwnedListener,
   ownersOf,
 } from '../host/listeners.ts'
-import { lookInterfaces, lookNetns, parseInterfaces } from '../host/netns.ts'
+import { lookInterfaces, lookNetns } from '../host/netns.ts'
 import { canSeeAll, namespaceOf } from '../host/proc.ts'
 import { parseTcpTable } from '../host/tcp-table.ts'
 import { ifNames } from '../registry/names.ts'
@@ -87,15 +87,8 @@ async function lookNodes(
 
 async function lookInside(p: Paths, name: string): Promise<InsideLook> {
   const look = lookNetns(p, name)
-  const addr = await run(['ip', '-n', name, '-j', 'addr', 'show'], { deadlineMs: DEADLINE_MS })
-  const links = addr.code === 0 ? parseInterfaces(addr.stdout) : undefined
-  return {
-    ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}),
-    links:
-      links === undefined || links.length === 0
-        ? { seen: false, why: clean(addr.stderr.trim()) || 'ip addr told nothing' }
-        : { seen: true, value: links },
-  }
+  const links = await lookInterfaces(name, DEADLINE_MS)
+  return { ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}), links }
 }
 
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
@@ -108,15 +101,9 @@ async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
 
 /** Listeners of the host itself on addresses that belong to nodes (10.201.0.0/16): a relay in the wrong place. */
 function hostListeners(p: Paths): NetListener[] {
-  try {
-    const tables = readFileSync(`${p.proc}/self/net/tcp`, 'latin1')
-    return parseTcpTable(tables).flatMap((l) =>
-      l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : [],
-    )
-  } catch {
-    // A kernel without this file has shown nothing of the namespaces either.
-    return []
-  }
+  // A kernel without this file has shown nothing of the namespaces either.
+  const all = parseTcpTable(textOf(`${p.proc}/self/net/tcp`) ?? '')
+  return all.flatMap((l) => (l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : []))
 }
 
 async function lookUnits(): Promise<Look<UnitSeen[]>> {

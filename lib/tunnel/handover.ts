@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { sleep } from '../base/deadline.ts'
 import type { Paths } from '../base/paths.ts'
 import { resolvMatches } from '../netns/resolv.ts'
 import { readTunnelConf } from './conf-file.ts'
@@ -83,7 +84,7 @@ export async function handoverApplied(p: Paths, node: string, end: Promise<unkno
   })
   while (!over) {
     if (existsSync(path)) return true
-    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, POLL_MS))])
+    await Promise.race([ended, sleep(POLL_MS)])
   }
   return existsSync(path)
 }

@@ -29,8 +29,8 @@ export const names = ['muse', 'pip', 'old', 'far', 'bent', 'ghost']
 export const link = (name: string, address: string) => ({
   name,
   up: true,
-  running: true,
-  inet: [{ address, prefixLength: 30 }],
+  ipv4: [`${address}/30`],
+  ipv6: false,
 })
 export const systemd = { pid: 1, startTicks: 1, program: 'systemd', unit: 'init.scope', browser: false }
 export const listener = (

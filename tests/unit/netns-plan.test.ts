@@ -7,7 +7,6 @@ import {
   type LinkLook,
   type NetworkLook,
   type NetworkWant,
-  parseIpAddr,
   planUp,
   type Step,
 } from '../../lib/netns/plan.ts'
@@ -168,29 +167,4 @@ test('the firewall names the peer end, accepts answers and drops what is new', (
     rules,
     /oifname "vp-00112233" ct state established,related accept\n\s+oifname "vp-00112233" drop/,
   )
-})
-
-test('ip -j addr: links, flags and addresses; what is no JSON is not "no links"', () => {
-  const text = JSON.stringify([
-    {},
-    {
-      ifname: 'lo',
-      flags: ['LOOPBACK', 'UP'],
-      addr_info: [{ family: 'inet', local: '127.0.0.1', prefixlen: 8 }],
-    },
-    {
-      ifname: 'vp-1',
-      flags: ['BROADCAST'],
-      addr_info: [{ family: 'inet6', local: 'fe80::1', prefixlen: 64 }],
-    },
-  ])
-  assert.deepEqual(
-    [...(parseIpAddr(text) ?? [])],
-    [
-      ['lo', { up: true, ipv4: ['127.0.0.1/8'], ipv6: false }],
-      ['vp-1', { up: false, ipv4: [], ipv6: true }],
-    ],
-  )
-  assert.equal(parseIpAddr('Device not found'), undefined)
-  assert.deepEqual([...(parseIpAddr('') ?? [])], [])
 })

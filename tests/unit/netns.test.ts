@@ -110,6 +110,26 @@ for (const [name, entries, want] of veths) {
   })
 }
 
+test('interfaces: names, flags and addresses, both families', () => {
+  const text = JSON.stringify([
+    {},
+    {
+      ifname: 'lo',
+      flags: ['LOOPBACK', 'UP'],
+      addr_info: [{ family: 'inet', local: '127.0.0.1', prefixlen: 8 }],
+    },
+    {
+      ifname: 'vp-1',
+      flags: ['BROADCAST'],
+      addr_info: [{ family: 'inet6', local: 'fe80::1', prefixlen: 64 }],
+    },
+  ])
+  assert.deepEqual(parseInterfaces(text), [
+    { name: 'lo', up: true, ipv4: ['127.0.0.1/8'], ipv6: false },
+    { name: 'vp-1', up: false, ipv4: [], ipv6: true },
+  ])
+})
+
 test('interfaces: what is not the JSON of ip is not an empty host', () => {
   assert.equal(parseInterfaces('Device does not exist'), undefined)
   assert.equal(parseInterfaces('{}'), undefined)
@@ -142,6 +162,7 @@ test('interfaces: ip missing, failing, stuck or saying something else is "could 
   for (const [script, why] of [
     ['echo "RTNETLINK answers: no" >&2; exit 2', /RTNETLINK answers: no/],
     ['echo hello', /something else than JSON/],
+    ['echo "[]"', /listed no interface/],
     ['exec /bin/sleep 600', /no answer in 300 ms/],
   ] as const) {
     writeFileSync(join(dir, 'ip'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
