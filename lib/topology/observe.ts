@@ -6,7 +6,6 @@ import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node, Now } from '../base/types.ts'
 import { startedAsBrowsers } from '../browser/processes.ts'
-import { run } from '../host/exec.ts'
 import {
   describeProcess,
   listenersEverywhere,
@@ -17,6 +16,7 @@ import {
 } from '../host/listeners.ts'
 import { lookInterfaces, lookNetns } from '../host/netns.ts'
 import { canSeeAll, namespaceOf } from '../host/proc.ts'
+import { showMatching, type UnitShow } from '../host/systemd.ts'
 import { parseTcpTable } from '../host/tcp-table.ts'
 import { ifNames } from '../registry/names.ts'
 import { isLocal, type ParsedRegistry } from '../registry/read.ts'
@@ -107,30 +107,13 @@ function hostListeners(p: Paths): NetListener[] {
 }
 
 async function lookUnits(): Promise<Look<UnitSeen[]>> {
-  const argv = [
-    'systemctl',
-    'show',
-    '--no-pager',
-    '--no-ask-password',
-    '--property=Id,ActiveState,Listen',
-    '--',
-    ...UNIT_PATTERNS,
-  ]
-  const ran = await run(argv, { deadlineMs: DEADLINE_MS })
-  if (ran.missing) return { seen: false, why: 'the program systemctl is missing' }
-  if (ran.code !== 0) return { seen: false, why: clean(ran.stderr.trim()) || 'systemctl show gave no answer' }
-  return { seen: true, value: parseUnits(ran.stdout) }
+  const shown = await showMatching(UNIT_PATTERNS, ['ActiveState', 'Listen'], DEADLINE_MS)
+  return shown.seen ? { seen: true, value: shown.value.map(unitSeen) } : shown
 }
 
-/** Blocks of `systemctl show` for a pattern: `KEY=VALUE` lines, an empty line between units. */
-export function parseUnits(stdout: string): UnitSeen[] {
-  return stdout.split(/\n\n+/).flatMap((block) => {
-    const all = (key: string) =>
-      block.split('\n').flatMap((l) => (l.startsWith(`${key}=`) ? [l.slice(key.length + 1)] : []))
-    const [id] = all('Id')
-    if (id === undefined) return []
-    return [{ id, active: all('ActiveState')[0] ?? '', listen: parseListen(all('Listen').join('\n')) }]
-  })
+/** What `systemctl show` says of one unit. */
+export function unitSeen({ Id: id = '', ActiveState: active = '', Listen = '' }: UnitShow): UnitSeen {
+  return { id, active, listen: parseListen(Listen) }
 }
 
 /** Main processes of browsers whose profile is below the directory of all profiles, whoever started them. */
