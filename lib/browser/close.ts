@@ -1,6 +1,6 @@
-import { get } from 'node:http'
 import { deadlineIn, sleep } from '../base/deadline.ts'
 import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
+import { httpGet } from '../host/http.ts'
 import { holdsListener } from '../host/listeners.ts'
 import { readRunning } from '../host/proc.ts'
 
@@ -11,8 +11,6 @@ import { readRunning } from '../host/proc.ts'
 const ASK_MS = 2000
 /** How long a browser that took the request may flush, in milliseconds; TERM comes after it. */
 const FLUSH_MS = 8000
-/** An answer of `/json/version` is below 1 KiB. */
-const MAX_BYTES = 64 * 1024
 
 /**
  * Asks the browser to close over its DevTools port and waits for its end. `Browser.close` writes cookies and
@@ -26,34 +24,16 @@ export async function closeBrowser(proc: string, pid: number, port: number): Pro
   const deadline = deadlineIn(ASK_MS)
   const ours = holdsListener({ proc }, pid, port)
   if (ours.seen && !ours.value) return `port ${port} is not held by pid ${pid}`
-  const version = parseVersion(await fetchText(port, deadline.leftMs()))
+  const at = { host: '127.0.0.1', port }
+  const answer = await httpGet({ ...at, path: '/json/version', deadlineMs: deadline.leftMs() })
+  const version = answer.kind === 'answer' ? parseVersion(answer.body) : undefined
   if (version === undefined) return `no answer of a browser on port ${port}`
-  const refused = await sendClose(rewriteAuthority(version.wsUrl, '127.0.0.1', port), deadline.leftMs())
+  const refused = await sendClose(rewriteAuthority(version.wsUrl, at.host, port), deadline.leftMs())
   if (refused !== undefined) return refused
   for (const flush = deadlineIn(FLUSH_MS); flush.leftMs() > 0; await sleep(20)) {
     if (readRunning(proc, pid) === undefined) return undefined
   }
   return `pid ${pid} took the request and did not end in ${FLUSH_MS / 1000} s`
-}
-
-/** Empty when there was no answer in time. Plain node:http: loading fetch takes longer than a close. */
-function fetchText(port: number, ms: number): Promise<string> {
-  return new Promise((resolve) => {
-    const request = get({ host: '127.0.0.1', port, path: '/json/version', agent: false }, (response) => {
-      let body = ''
-      response.setEncoding('utf8')
-      response.on('data', (text: string) => {
-        body += text
-        if (body.length > MAX_BYTES) request.destroy()
-      })
-      response.on('end', () => resolve(body))
-      response.on('error', () => resolve(''))
-    })
-    request.on('error', () => resolve(''))
-    request.on('close', () => resolve(''))
-    // One deadline for connect, headers and body.
-    setTimeout(() => request.destroy(), ms).unref()
-  })
 }
 
 async function sendClose(url: string, ms: number): Promise<string | undefined> {

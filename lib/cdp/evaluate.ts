@@ -1,3 +1,4 @@
+import { fromJson, object } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 
 export type EvalResult =
@@ -70,12 +71,7 @@ export async function evaluate(wsUrl: string, expression: string, deadlineMs: nu
 
 /** Reads one message; undefined for events, answers to others, and anything that is no protocol message. */
 function parseAnswer(message: string): EvalResult | undefined {
-  let data: Record<string, unknown>
-  try {
-    data = JSON.parse(message) as Record<string, unknown>
-  } catch {
-    return undefined
-  }
+  const data = fromJson(message, object)
   if (data?.id !== REQUEST_ID) return undefined
   const error = data.error as { message?: unknown } | undefined
   if (error !== undefined) return { kind: 'exception', text: clean(`refused: ${String(error?.message)}`) }

@@ -113,10 +113,7 @@ export async function lookCloser(
   const kept = keptHandshake(ctx.p, node.name)
   const first = await lookDump(node.netns, wg)
   const there = first.seen && first.value !== undefined
-  const again = egressRequests(ctx.config).map((r) => ({
-    ...r,
-    deadlineMs: Math.min(r.deadlineMs, SECOND_ROUND_MS),
-  }))
+  const again = egressRequests(ctx.config, SECOND_ROUND_MS)
   const [unit, endpoints, second] = await Promise.all([
     lookUnit(node.name),
     lookEndpoints(conf),

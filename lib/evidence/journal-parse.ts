@@ -1,4 +1,5 @@
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
+import { fromJson, type Json, object } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
 import { meaning, readTold } from './told.ts'
@@ -9,13 +10,11 @@ const UNIT_SUCCESS = '7ad2d189f7e94e70a38c781354912448'
 const UNIT_FAILURE = 'd9b373ed55a64feb8242e02dbe79a49c'
 const JOURNAL_DROPPED = 'a596d6fe7bfa4994828e72309e95d61e'
 
-type Entry = Record<string, unknown>
-
 /**
  * A field of journalctl's JSON. Text with control characters or broken UTF-8 comes as an array of byte
  * values, a field too large as null, a field that is there twice as an array of texts.
  */
-export function field(entry: Entry, name: string): string {
+export function field(entry: Json, name: string): string {
   const v = entry[name]
   if (typeof v === 'string') return v
   if (!Array.isArray(v)) return ''
@@ -62,7 +61,7 @@ export function parseRuns(
   const incomplete = new Map<string, string>()
   for (const raw of json.split('\n')) {
     if (raw === '') continue
-    const entry = parseEntry(raw)
+    const entry = fromJson(raw, object)
     // A torn line: what it said is lost, and it may have been a failure.
     if (entry === undefined) {
       for (const n of nodes) incomplete.set(n, 'an entry cannot be read')
@@ -119,13 +118,4 @@ function concerns(message: string, node: string): boolean {
     message.includes(`chromebox-watchdog@${node}.service`) ||
     /cdp-relay-watchdog\.service|agent-health\.service|init\.scope/.test(message)
   )
-}
-
-function parseEntry(raw: string): Entry | undefined {
-  try {
-    const v: unknown = JSON.parse(raw)
-    return typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Entry) : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -2,7 +2,7 @@ import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
-import { isRecord } from '../base/shape.ts'
+import { fromJson, list, number, optional, record, text, usable } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
 import { run, runOk } from './exec.ts'
@@ -30,6 +30,13 @@ export const IP_DEADLINE_MS = 5000
 /** NSFS_MAGIC of include/uapi/linux/magic.h: the file system every bound namespace lives on. */
 const NSFS_MAGIC = 0x6e736673
 
+/** One entry of `ip -j addr`. */
+const LINK = record({
+  ifname: text,
+  flags: optional(list(text)),
+  addr_info: optional(usable(record({ family: text, local: optional(text), prefixlen: optional(number) }))),
+})
+
 /** Looks at a named network namespace without entering it. Not allowed to look is "not seen". */
 export function lookNetns(p: Pick<Paths, 'netnsDir'>, netns: string): Look<NetnsLook> {
   const path = join(p.netnsDir, netns)
@@ -55,27 +62,15 @@ export function inNetns(netns: string, argv: readonly string[]): string[] {
 
 /** Parses `ip -j addr`; undefined when it is not that program's JSON. */
 export function parseInterfaces(json: string): Interface[] | undefined {
-  let data: unknown
-  try {
-    data = json.trim() === '' ? [] : JSON.parse(json)
-  } catch {
-    return undefined
-  }
-  if (!Array.isArray(data)) return undefined
-  const found: Interface[] = []
-  for (const entry of data) {
-    const { ifname, flags, addr_info: addresses } = (entry ?? {}) as Record<string, unknown>
-    // Filtered entries stay in the array as empty objects.
-    if (typeof ifname !== 'string') continue
-    const all = (Array.isArray(addresses) ? addresses : []).filter(isRecord)
-    found.push({
+  // Filtered entries stay in the array as empty objects.
+  return fromJson(json.trim() === '' ? '[]' : json, usable(LINK))?.map(
+    ({ ifname, flags, addr_info: all }) => ({
       name: ifname,
-      up: Array.isArray(flags) && flags.includes('UP'),
-      ipv4: all.filter((a) => a.family === 'inet').map((a) => `${a.local}/${a.prefixlen}`),
-      ipv6: all.some((a) => a.family === 'inet6'),
-    })
-  }
-  return found
+      up: flags?.includes('UP') === true,
+      ipv4: (all ?? []).filter((a) => a.family === 'inet').map((a) => `${a.local}/${a.prefixlen}`),
+      ipv6: all?.some((a) => a.family === 'inet6') === true,
+    }),
+  )
 }
 
 /** Whether an interface exists, is up and has exactly this address and prefix length. */
