@@ -64,34 +64,21 @@ export class Trust {
 
   /** Reads a whole file; undefined when it is not there. Not seen: unreadable, too big, or not surely root's. */
   read(path: string, maxBytes = 256 * 1024): Look<string | undefined> {
-    const opened = this.open(path)
-    if (!opened.seen || opened.value === undefined) return opened as Look<undefined>
-    const { fd, size } = opened.value
-    try {
-      if (size > maxBytes) return { seen: false, why: `larger than ${maxBytes} bytes` }
-      return { seen: true, value: readFileSync(fd, 'utf8') }
-    } catch (err) {
-      return { seen: false, why: errnoOf(err) }
-    } finally {
-      closeSync(fd)
-    }
+    return this.open(path, (fd, size) =>
+      size > maxBytes
+        ? { seen: false, why: `larger than ${maxBytes} bytes` }
+        : { seen: true, value: readFileSync(fd, 'utf8') },
+    )
   }
 
   /** The last `bytes` of a file (whole when it is shorter). */
   tail(path: string, bytes: number): Look<{ text: string; whole: boolean } | undefined> {
-    const opened = this.open(path)
-    if (!opened.seen || opened.value === undefined) return opened as Look<undefined>
-    const { fd, size } = opened.value
-    try {
+    return this.open(path, (fd, size) => {
       const from = Math.max(0, size - bytes)
       const buffer = Buffer.allocUnsafe(size - from)
       const n = readSync(fd, buffer, 0, buffer.length, from)
       return { seen: true, value: { text: buffer.toString('utf8', 0, n), whole: from === 0 } }
-    } catch (err) {
-      return { seen: false, why: errnoOf(err) }
-    } finally {
-      closeSync(fd)
-    }
+    })
   }
 
   /**
@@ -108,22 +95,25 @@ export class Trust {
     }
   }
 
-  private open(path: string): Look<{ fd: number; size: number } | undefined> {
+  private open<T>(path: string, use: (fd: number, size: number) => Look<T>): Look<T | undefined> {
     const dir = this.directory(path.slice(0, path.lastIndexOf('/')))
     if (dir === 'ENOENT') return { seen: true, value: undefined }
     if (dir !== undefined) return { seen: false, why: dir }
-    let fd: number
+    let fd: number | undefined
     try {
       // Not through a link, and not blocking on a FIFO somebody put there.
       fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+      const st = fstatSync(fd)
+      const fault = st.isFile() ? this.fault(st, SHARED) : 'not a file'
+      return fault === undefined ? use(fd, st.size) : { seen: false, why: fault }
     } catch (err) {
-      return errnoOf(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errnoOf(err) }
+      const code = errnoOf(err)
+      return fd === undefined && code === 'ENOENT'
+        ? { seen: true, value: undefined }
+        : { seen: false, why: code }
+    } finally {
+      if (fd !== undefined) closeSync(fd)
     }
-    const st = fstatSync(fd)
-    const fault = st.isFile() ? this.fault(st, SHARED) : 'not a file'
-    if (fault === undefined) return { seen: true, value: { fd, size: st.size } }
-    closeSync(fd)
-    return { seen: false, why: fault }
   }
 
   /** Why a directory cannot be trusted; `ENOENT` when it is not there; undefined when it can. */
