@@ -49,20 +49,23 @@ function tooOld(facts: NodeFacts, s: Supervisor, atBootMs: number): string | und
 }
 
 /** Why a receipt does not count, or undefined when it does. */
-export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
+function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
   if (r.node !== facts.node) return 'it is about another node'
   if (r.at.bootId !== facts.now.bootId) return 'it is from another boot'
   return tooOld(facts, r.supervisor, r.at.bootMs)
 }
 
-function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
-  const isVoid = (layer: Layer): boolean =>
-    OF_THE_BROWSER.has(layer) && browserSince !== undefined && r.at.bootMs < browserSince
+/** Whether what was said at that time is about a browser before this one. */
+function isVoid({ units }: Pick<NodeFacts, 'units'>, layer: Layer, atBootMs: number): boolean {
+  const since = units.seen ? units.value.browser.sinceBootMs : undefined
+  return OF_THE_BROWSER.has(layer) && since !== undefined && atBootMs < since
+}
+
+function fromReceipt(r: Receipt, facts: NodeFacts): Statement {
   const marks = new Map<Layer, Mark>()
   for (const m of r.layers) {
     const state = factState(m.state)
-    if (state === undefined) continue
-    if (isVoid(m.layer)) continue
+    if (state === undefined || isVoid(facts, m.layer, r.at.bootMs)) continue
     // It asks for the version alone: whether the list of targets comes as well is the watchdog's to say.
     if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
     // A run that was cut short before it could tell vouches for nothing; a pause is told over what was seen.
@@ -74,7 +77,7 @@ function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
   const { state, layer, code, reason: note } = r.verdict
   // A run that stopped at a layer below its own may have seen that one fail, and says so in its mark.
   const seen = state === 'unknown' && layer !== undefined ? marks.get(layer)?.state : undefined
-  if (layer !== undefined && state !== 'healthy' && !isVoid(layer) && seen !== 'fail')
+  if (layer !== undefined && state !== 'healthy' && !isVoid(facts, layer, r.at.bootMs) && seen !== 'fail')
     marks.set(layer, { state: state === 'unhealthy' ? 'fail' : 'unknown', note, code })
   return {
     source: 'receipt',
@@ -102,11 +105,8 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   // A paused node is looked at, and no finding makes the run fail.
   const pause = facts.pausedBootMs
   if (pause !== undefined && at >= pause.from && at <= pause.until + SAME_RUN_MS) return undefined
-  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
-  const marks = new Map<Layer, Mark>()
-  for (const layer of VOUCHED[s])
-    if (!(OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince))
-      marks.set(layer, { state: 'ok', note: '' })
+  const vouched = VOUCHED[s].filter((layer) => !isVoid(facts, layer, at))
+  const marks = new Map<Layer, Mark>(vouched.map((layer) => [layer, { state: 'ok', note: '' }]))
   const base = { source, supervisor: s, atBootMs: at, failedSomewhere: false, healthy: true }
   if (!marks.has('egress')) return { ...base, marks }
   // A run over a node without a tunnel ends as well as one that found the tunnel working.
@@ -129,9 +129,7 @@ function failure(
   told?: Told,
 ): Statement | undefined {
   const { layer, text = '', code, cause } = told ?? {}
-  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
-  if (layer !== undefined && OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince)
-    return undefined
+  if (layer !== undefined && isVoid(facts, layer, at)) return undefined
   const because = cause ?? code
   const mark: Mark = { state: 'fail', note: text, ...(because === undefined ? {} : { code: because }) }
   const marks = new Map<Layer, Mark>(layer === undefined ? [] : [[layer, mark]])
@@ -210,14 +208,13 @@ export interface Heard {
 export function hear(facts: NodeFacts): Heard {
   const unknowns: Unknown[] = []
   const miss = (what: string, why: string) => unknowns.push({ what, why })
-  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
   const receipts: Statement[] = []
   for (const supervisor of SUPERVISORS) {
     const look = facts.receipts[supervisor]
     const of = look.seen ? look.value : undefined
     const why = !look.seen ? look.why : of === undefined ? 'there is none' : whyNot(of, facts)
     if (why !== undefined) unknowns.push({ what: 'receipt', supervisor, why })
-    else if (of !== undefined) receipts.push(fromReceipt(of, browserSince))
+    else if (of !== undefined) receipts.push(fromReceipt(of, facts))
   }
   const rest: (Statement | undefined)[] = fromUnits(facts, receipts)
   if (!facts.units.seen) miss('units', facts.units.why)
@@ -234,9 +231,9 @@ export function hear(facts: NodeFacts): Heard {
   }
   if (!facts.logs.seen) miss('logs', facts.logs.why)
   else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts))
-  const counted = rest.filter(
-    (s) => s !== undefined && tooOld(facts, s.supervisor, s.atBootMs) === undefined,
-  ) as Statement[]
-  const statements = [...receipts, ...counted]
-  return { statements: statements.sort((a, b) => a.atBootMs - b.atBootMs), unknowns }
+  const counted = rest
+    .filter((s) => s !== undefined)
+    .filter((s) => tooOld(facts, s.supervisor, s.atBootMs) === undefined)
+  const statements = [...receipts, ...counted].sort((a, b) => a.atBootMs - b.atBootMs)
+  return { statements, unknowns }
 }
