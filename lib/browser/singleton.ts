@@ -13,11 +13,11 @@ const LINKS = ['SingletonLock', 'SingletonCookie', 'SingletonSocket']
 
 /**
  * Removes the three Singleton links of a profile that nothing live owns. A lock of another host name makes
- * Chromium exit 21 at every start (a lock of this host heals by itself), so call it only after that exit.
+ * Chromium exit 21 at every start (a lock of this host it replaces), so call it only after that exit.
  *
  * @returns what was removed, for people; not seen when a browser lives or that cannot be told
  */
-export function mendSingleton(p: Paths, node: string): Look<string> {
+export function removeSingleton(p: Paths, node: string): Look<string> {
   const dir = profileDir(p, node)
   const owners = findBrowsers(p, dir)
   if (!owners.seen) return owners

@@ -1,7 +1,7 @@
 import { until } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
-import { readRunning } from '../host/proc.ts'
+import { readRunning, signal } from '../host/proc.ts'
 import { stop } from '../host/systemd.ts'
 import type { BrowserContext } from './look.ts'
 import { findBrowsers, profileLeftovers } from './processes.ts'
@@ -66,12 +66,4 @@ async function endProcesses(
   for (const b of alive()) signal(b.pid, 'SIGKILL')
   await until(ended, KILL_MS, END_POLL_MS)
   return alive()[0]
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // It ended in this moment.
-  }
 }

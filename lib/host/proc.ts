@@ -41,6 +41,16 @@ export function readRunning(proc: string, pid: number): ProcStat | undefined {
   return stat?.state === 'Z' || stat?.state === 'X' ? undefined : stat
 }
 
+/** Sends a signal. @returns the error's name when it was refused; undefined when it was sent, or the process had ended */
+export function signal(pid: number, name: NodeJS.Signals): string | undefined {
+  try {
+    process.kill(pid, name)
+    return undefined
+  } catch (err) {
+    return errnoOf(err) === 'ESRCH' ? undefined : errnoOf(err)
+  }
+}
+
 /** Parses one line of proc(5) stat. The name may be `a) R 1 (b`, so the fields start after the last `)`. */
 export function parseStat(line: string): ProcStat | undefined {
   const open = line.indexOf('(')

@@ -36,6 +36,17 @@ export interface Ended {
   readonly status?: number
 }
 
+/** One unit, as systemd knows it. */
+export interface UnitState {
+  /** `loaded`, `masked`, `bad-setting`…; empty when systemctl did not say. */
+  readonly load: string
+  readonly active: string
+  /** 0 when there is none. */
+  readonly mainPid: number
+  /** How its last main process ended. */
+  readonly ended: Ended
+}
+
 export interface TimerState {
   readonly loaded: boolean
   readonly enabled: boolean
@@ -96,6 +107,15 @@ export async function showMatching(
     return { seen: false, why: clean(result.stderr.trim()) || `systemctl show: exit code ${result.code}` }
   }
   return { seen: true, value: parseShow(result.stdout) }
+}
+
+/** State of one unit and how its last main process ended: one systemctl call. */
+export async function lookUnit(unit: string, deadlineMs?: number): Promise<Look<UnitState>> {
+  const shown = await show([unit], ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS], deadlineMs)
+  if (!shown.seen) return shown
+  const found = shown.value[unit] ?? {}
+  const { LoadState: load = '', ActiveState: active = '', MainPID: pid = '' } = found
+  return { seen: true, value: { load, active, mainPid: Number(pid), ended: howItEnded(found) } }
 }
 
 /** Parses `systemctl show`: units in the order they were asked for, separated by a blank line. */

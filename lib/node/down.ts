@@ -11,6 +11,7 @@ import { type Node, SUPERVISORS } from '../base/types.ts'
 import { profileLeftovers } from '../browser/processes.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { run } from '../host/exec.ts'
+import { signal } from '../host/proc.ts'
 import { askSystemd, systemctlOk } from '../host/systemctl.ts'
 import { daemonReload } from '../host/systemd.ts'
 import { networkOf } from '../netns/command.ts'
@@ -164,14 +165,6 @@ async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void
     // A process that even KILL does not end is told as left over.
     if (dead.leftMs() === 0) return
     await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // It ended meanwhile.
   }
 }
 

@@ -23,7 +23,7 @@ import { isLocal, type ParsedRegistry } from '../registry/read.ts'
 import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { HOST } from './ownership.ts'
-import type { BrowserSeen, FleetLook, InsideLook, LinkNames, NodeLook, UnitSeen } from './types.ts'
+import type { BrowserSeen, FleetLook, InsideLook, NodeLook, UnitSeen } from './types.ts'
 
 /** Nodes looked into side by side; each has up to three children, so 64 of them. */
 const MAX_NODES = 21
@@ -54,7 +54,7 @@ export async function observeTopology(
     now: at,
     netnsDir: p.netnsDir,
     registry,
-    names: new Map<string, LinkNames>(known.map((name) => [name, ifNames(name)])),
+    names: new Map(known.map((name) => [name, ifNames(name)])),
     hostLinks,
     namespaces,
     inside: new Map(inside),
