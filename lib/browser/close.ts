@@ -17,7 +17,7 @@ const FLUSH_MS = 8000
  * storage before anything ends. A TERM does not: of six fresh profiles, three had lost a cookie set just before.
  * Runs inside the browser's own unit: its namespace, its user.
  *
- * @param pid the unit's main process; nobody else on that port is told to close
+ * @param pid the unit's main process; no other process on that port is asked to close
  * @returns why the browser was left to the TERM that follows, or undefined when it has ended
  */
 export async function closeBrowser(proc: string, pid: number, port: number): Promise<string | undefined> {

@@ -48,7 +48,7 @@ export function findMain(
  * What the two CDP answers mean for this main process. The first two results are those of `cdpRequests`.
  * `known` is the identity that an earlier look proved by the socket; the same answer from the same process
  * needs no second proof, and the kernel's socket tables cost more CPU than anything else in a healthy tick.
- * @param main absent for a look that may not see processes: then nobody can say whose answer it is
+ * @param main absent for a look that may not see processes: then it is not known whose answer it is
  */
 export function readAnswers(
   p: Paths,

@@ -15,7 +15,7 @@ const LINKS = ['SingletonLock', 'SingletonCookie', 'SingletonSocket']
  * Removes the three Singleton links of a profile that nothing live owns. A lock of another host name makes
  * Chromium exit 21 at every start (a lock of this host it replaces), so call it only after that exit.
  *
- * @returns what was removed, for people; not seen when a browser lives or that cannot be told
+ * @returns what was removed, for people; not seen when a browser runs or that is not known
  */
 export function removeSingleton(p: Paths, node: string): Look<string> {
   const dir = profileDir(p, node)

@@ -4,7 +4,7 @@ import { clean } from '../base/text.ts'
 export type EvalResult =
   /** The expression's value, by value (a promise is awaited). */
   | { readonly kind: 'value'; readonly value: unknown }
-  /** No answer in time; `connected` tells a port that never answered from a renderer that does not. */
+  /** No answer in time; `connected` separates a port that never answered from a renderer that does not. */
   | { readonly kind: 'timeout'; readonly connected: boolean }
   /** The expression threw, or the browser refused to run it. */
   | { readonly kind: 'exception'; readonly text: string }

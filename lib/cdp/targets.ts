@@ -70,7 +70,7 @@ export function pageVerdict(targets: readonly Target[], title: string): PageVerd
 /**
  * Whether a page may be the browser's own error page although its URL does not say so: Chromium 156 lists
  * a failed navigation under the URL that was asked for, titled with its host name or, at first, its address. A page
- * of that title looks the same from here; only `location.href` inside it (`chrome-error://…`) tells them apart.
+ * of that title looks the same from here; only `location.href` inside it (`chrome-error://…`) distinguishes them.
  */
 export function mayBeErrorPage(target: Target): boolean {
   if (isErrorUrl(target.url)) return true

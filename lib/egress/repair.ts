@@ -68,11 +68,12 @@ async function restartAndVerify(
   }
 }
 
-/** A new interface knows of no handshake; the time of the last one tells a clock that went back. 0 when there is none. */
+/** A new interface knows of no handshake; the time of the last one reveals a clock that went back. 0 when there is none. */
 async function lastHandshake(ctx: EgressContext, node: Node, wg: string): Promise<number> {
   const served = await lastHandshakeOf(ctx.p, wg)
   if (served !== undefined) return served
-  // There too when it is built in. Without it there is nobody to ask, which would take two processes to find out.
+  // Present when WireGuard is built in, too. Without it no interface can be asked, which `lookDump` would take two
+  // processes to find out.
   if (!existsSync('/sys/module/wireguard')) return 0
   const dump = await lookDump(node.netns, wg)
   return Math.max(0, ...((dump.seen && dump.value?.peers) || []).map((peer) => peer.latestHandshakeMs))

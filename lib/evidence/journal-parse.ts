@@ -49,7 +49,7 @@ function outcomeOf(success: boolean, lines: readonly Line[]): JournalRun['outcom
 
 /**
  * Reads `journalctl -o json`, oldest entry first, into runs per node. Only entries that root wrote may be
- * passed in (`_UID=0`): PID 1 tells how runs ended, the runs tell what they found. Pure.
+ * passed in (`_UID=0`): PID 1 reports how runs ended, the runs report what they found. Pure.
  */
 export function parseRuns(
   json: string,

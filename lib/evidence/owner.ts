@@ -3,7 +3,7 @@ import { errnoOf, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Look } from '../base/types.ts'
 
-/** How user ids look from here: in a user namespace the host's root is an id nobody has. */
+/** How user ids look from here: in a user namespace the host's root is an unmapped id. */
 export interface IdMap {
   /** The first user namespace: ids are what they are everywhere else. */
   readonly initial: boolean
@@ -39,7 +39,7 @@ export function ownIdMap(proc: string): IdMap {
 /**
  * May a file with this owner have been written by the host's root? In the first user namespace that is
  * uid 0. In any other, uid 0 is whoever made the namespace, an ordinary user perhaps, and the host's root
- * is one of those nobody is mapped to: such a file was at least not written by anybody in here.
+ * is one of those that are not mapped: such a file was at least not written from in here.
  */
 export function maybeRoot(uid: number, map: IdMap): boolean {
   return map.initial ? uid === 0 : uid === map.overflow && !map.mapped(uid)

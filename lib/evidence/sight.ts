@@ -60,7 +60,7 @@ export function lookAtShell(
  * Decides what counts as seen. Pure.
  *
  * With receipts of this boot the inodes decide. Without (just booted, or no permission to read them) a
- * look counts only where nobody without power could have staged it, in the first user namespace: for the
+ * look counts only where nobody without privileges could have staged it, in the first user namespace: for the
  * network with the node's own address on an interface, for processes as far as a browser is there.
  */
 export function judgeSight(s: Shell): Sight {

@@ -23,7 +23,7 @@ export interface Statement {
   readonly failedSomewhere: boolean
   /** The run as a whole was healthy. */
   readonly healthy: boolean
-  /** A run that ended well, of which nobody can say whether it found a tunnel or none to be looked at. */
+  /** A run that ended well, of which it is not known whether it found a tunnel. */
   readonly tunnelNotTold?: true
 }
 
@@ -66,9 +66,9 @@ function fromReceipt(r: Receipt, facts: NodeFacts): Statement {
   for (const m of r.layers) {
     const state = factState(m.state)
     if (state === undefined || isVoid(facts, m.layer, r.at.bootMs)) continue
-    // It asks for the version alone: whether the list of targets comes as well is the watchdog's to say.
+    // It asks for the version alone; whether the list of targets can be read is the watchdog's to say.
     if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
-    // A run that was cut short before it could tell vouches for nothing; a pause is told over what was seen.
+    // A run that was cut short vouches for nothing; a pause is recorded over what was seen.
     const vague = r.verdict.state === 'unknown' && r.verdict.layer === undefined
     if (vague && r.verdict.code !== 'paused' && state === 'ok') continue
     const code = m.code === undefined ? {} : { code: m.code }
@@ -100,7 +100,7 @@ export function addedSince(tunnel: TunnelFact | undefined, endBootMs: number): b
   return tunnel?.configured === true && endBootMs - SAME_RUN_MS < tunnel.sinceBootMs
 }
 
-/** A run that ended well and left nothing but that. Undefined when it may have ended so for another reason. */
+/** A run that ended with success and left nothing else. Undefined when it may have ended so for another reason. */
 function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Statement | undefined {
   // A paused node is looked at, and no finding makes the run fail.
   const pause = facts.pausedBootMs
@@ -120,7 +120,7 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   return { ...base, marks }
 }
 
-/** A fault that a line tells, or one of which only that much is known. Undefined for one of a browser before this. */
+/** A fault that a line reports, or one of which nothing else is known. Undefined when it is about an earlier browser. */
 function failure(
   s: Supervisor,
   source: Source,
@@ -144,7 +144,7 @@ const NEVER_STARTED = 200
 
 /**
  * That the last run of a supervisor ended without a look at anything: its program cannot be started, it was refused
- * its configuration, it was killed. Undefined when it looked, or when a receipt tells it better. Pure.
+ * its configuration, it was killed. Undefined when it looked, or when a receipt says more. Pure.
  */
 export function blindRun(
   facts: Pick<NodeFacts, 'units' | 'receipts' | 'now'>,
@@ -167,7 +167,7 @@ export function blindRun(
 function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
   if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, facts)
   if (run.outcome === 'locked') return undefined
-  // The journal does not tell with which status a run ended; of the last one systemd does.
+  // The journal does not record with which status a run ended; systemd keeps that of the last one.
   const last = facts.units.seen ? facts.units.value.runs[run.supervisor] : undefined
   const same = last?.ended === true && Math.abs(last.exitBootMs - run.endBootMs) < SAME_RUN_MS
   if (same && last.status !== EXIT.UNHEALTHY) return undefined
@@ -183,7 +183,7 @@ function fromLog(line: LogLine, facts: NodeFacts): Statement | undefined {
   return failure(line.supervisor, 'log', at, facts, line)
 }
 
-/** The run records of systemd that no receipt tells more about. */
+/** The run records of systemd for which there is no receipt. */
 function fromUnits(facts: NodeFacts, receipts: readonly Statement[]): (Statement | undefined)[] {
   if (!facts.units.seen) return []
   const out: (Statement | undefined)[] = []

@@ -131,7 +131,7 @@ export function parseEverywhere(stdout: string): NetListener[] {
   return [...byName.values()].flat()
 }
 
-/** An IPv6 socket for an IPv4 address is told under that. */
+/** An IPv6 socket for an IPv4 address is listed under the IPv4 address. */
 function listenersOf(netns: string, tables: string): NetListener[] {
   const plain = (address: string) => address.replace(/^::ffff:(?=\d+\.)/, '')
   return parseTcpTable(tables).map((l) => ({ ...l, netns, address: plain(l.address) }))

@@ -41,7 +41,7 @@ export function readRunning(proc: string, pid: number): ProcStat | undefined {
   return stat?.state === 'Z' || stat?.state === 'X' ? undefined : stat
 }
 
-/** Sends a signal. @returns the error's name when it was refused; undefined when it was sent, or the process had ended */
+/** Sends a signal. @returns the name of the error; none when it was sent, or the process has ended */
 export function signal(pid: number, name: NodeJS.Signals): string | undefined {
   try {
     process.kill(pid, name)

@@ -6,7 +6,7 @@ import { ExecError, run } from '../host/exec.ts'
 import { type Interface, IP_DEADLINE_MS, ipIn, lookNetns, parseInterfaces } from '../host/netns.ts'
 import type { NetworkLook, NetworkWant } from './plan.ts'
 
-/** Whether `/run/netns/<name>` is a namespace, something else, or nothing. @throws NetvmError when that cannot be seen */
+/** Whether `/run/netns/<name>` is a namespace, something else, or nothing. @throws NetvmError when it is not seen */
 export function netnsFile(p: Paths, netns: string): NetworkLook['file'] {
   const look = lookNetns(p, netns)
   if (!look.seen) throw new NetvmError(look.why, { next: `ls -ld ${p.netnsDir}/${netns}` })

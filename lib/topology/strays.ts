@@ -86,10 +86,10 @@ function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) =
 function hostListener(look: FleetLook, l: OwnedListener, owner: OwnerOf): Stray {
   const row = look.registry.nodes.find((n) => n.peer === l.address || n.gw === l.address)
   const whose = owner(row?.name ?? '')
-  const told = { kind: 'listener', what: describe(l), why: 'relays listen inside their namespaces' } as const
+  const found = { kind: 'listener', what: describe(l), why: 'relays listen inside their namespaces' } as const
   return whose.is === 'active' || whose.is === 'retired' || whose.is === 'none'
-    ? { ...told, ...remover(look, l) }
-    : { ...told, why: whose.why }
+    ? { ...found, ...remover(look, l) }
+    : { ...found, why: whose.why }
 }
 
 function whyWrong(look: FleetLook, l: OwnedListener, row: Node, isLocal: (node: Node) => boolean): string {

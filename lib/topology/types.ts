@@ -6,7 +6,7 @@ import type { ParsedRegistry } from '../registry/read.ts'
 import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
 import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
 
-/** A loaded unit of ours, as `systemctl show` tells it. */
+/** A loaded unit of ours, as `systemctl show` prints it. */
 export interface UnitSeen {
   readonly id: string
   readonly active: string

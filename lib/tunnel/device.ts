@@ -120,7 +120,7 @@ export async function lastHandshakeOf(p: Paths, wg: string): Promise<number | un
   return Math.max(0, ...seconds) * 1000
 }
 
-/** A second wireguard-go is refused while the first still answers on its socket; a socket nobody answers on is litter. */
+/** A second wireguard-go is refused while the first still answers on its socket; a socket that no process answers on is left over, and removed. */
 async function untilSocketFree(p: Paths, wg: string): Promise<void> {
   const path = uapiSocket(p, wg)
   const isFree = async () => !existsSync(path) || (await askUapi(path)) === undefined

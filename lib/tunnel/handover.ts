@@ -33,7 +33,7 @@ function handoverPath(p: Paths, node: string): string {
  * Hands the next start of a node's tunnel unit, within 5 s, what its own `netvm-tunnel up` would find out: the
  * configuration read, checked and rendered, its endpoints resolved now. A process that runs already has that in 2 ms,
  * and a start without Node takes half as long. Only an offer: without it, or when anything about it fails, the
- * unit takes the long way and says what is wrong. So nothing is thrown, and nothing is offered when something is amiss.
+ * unit takes the long way and says what is wrong. So nothing is thrown, and nothing is offered when anything is wrong.
  * @returns whether it was offered; `withdrawHandover` must follow the start either way.
  */
 export async function offerHandover(p: Paths, { node, netns, wg }: TunnelNames): Promise<boolean> {
@@ -47,7 +47,7 @@ export async function offerHandover(p: Paths, { node, netns, wg }: TunnelNames):
     // The short way does not write it, and a browser that is up has it already.
     if (!resolvMatches(p, node, netns)) return false
     const conf = readTunnelConf(p, node)
-    // These the unit tells, so that the journal has them at every start.
+    // The unit's own start prints these, so that the journal has them every time.
     if (conf.ignored.length > 0) return false
     const setconf = renderSetconf(conf, await resolveEndpoints(conf, RESOLVE_DEADLINE_MS))
     const until = Math.floor(Number(readFileSync(`${p.proc}/uptime`, 'latin1').split(' ')[0])) + VALID_S
