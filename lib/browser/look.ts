@@ -5,7 +5,7 @@ import type { Look, Node } from '../base/types.ts'
 import { mayBeErrorPage, type PageVerdict, pageVerdict, parseTargets, parseVersion } from '../cdp/targets.ts'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { holdsListener, listenersIn } from '../host/listeners.ts'
-import { lookNetns } from '../host/netns.ts'
+import { netnsInode } from '../host/netns.ts'
 import { namespaceOf, readArgv } from '../host/proc.ts'
 import { judgeBrowser } from './judge.ts'
 import { findBrowsers } from './processes.ts'
@@ -26,18 +26,18 @@ export function cdpRequests(node: Node, deadlineMs: number): FetchRequest[] {
 export function findMain(
   p: Paths,
   node: Node,
-  netnsInode: number | undefined,
+  inode: number | undefined,
 ): Pick<BrowserLook, 'process' | 'elsewhere'> {
-  if (netnsInode === undefined) {
+  if (inode === undefined) {
     return { process: { seen: false, why: 'the inode of the namespace is not known' }, elsewhere: [] }
   }
   const found = findBrowsers(p, profileDir(p, node.name))
   if (!found.seen) return { process: found, elsewhere: [] }
-  const placed = found.value.map((main) => ({ main, inode: namespaceOf(p.proc, main.pid) }))
-  const elsewhere = placed.filter(({ inode }) => inode !== undefined && inode !== netnsInode)
+  const placed = found.value.map((main) => ({ main, in: namespaceOf(p.proc, main.pid) }))
+  const elsewhere = placed.filter((at) => at.in !== undefined && at.in !== inode)
   const rest = { elsewhere: elsewhere.map(({ main }) => main) }
-  const here = placed.filter(({ inode }) => inode === netnsInode).map(({ main }) => main)
-  const hidden = placed.find(({ inode }) => inode === undefined)
+  const here = placed.filter((at) => at.in === inode).map(({ main }) => main)
+  const hidden = placed.find((at) => at.in === undefined)
   if (here.length === 0 && hidden !== undefined) {
     return { process: { seen: false, why: `cannot see the namespace of pid ${hidden.main.pid}` }, ...rest }
   }
@@ -149,13 +149,22 @@ export async function lookBrowser(
   node: Node,
   deadlineMs = ctx.config.probeDeadlineMs,
 ): Promise<BrowserJudgement> {
-  const asked = { title: node.chatTitle, port: node.cdpPort }
-  const netns = lookNetns(ctx.p, node.netns)
-  const inode = netns.seen ? netns.value.inode : undefined
-  const found = findMain(ctx.p, node, inode)
+  const found = findMain(ctx.p, node, netnsInode(ctx.p, node.netns))
   const main = found.process.seen ? found.process.value : undefined
-  if (!main) return judgeBrowser(found, asked)
+  if (!main) return judgeBrowser(found, { title: node.chatTitle, port: node.cdpPort })
+  return askBrowser(ctx, node, main, deadlineMs, found)
+}
+
+/** The same where the main process is known, with one curl process. */
+export async function askBrowser(
+  ctx: BrowserContext,
+  node: Node,
+  main: MainProcess,
+  deadlineMs: number,
+  found: Pick<BrowserLook, 'process' | 'elsewhere'> = { process: { seen: true, value: main }, elsewhere: [] },
+): Promise<BrowserJudgement> {
   const results = await fetchInNetns(node.netns, cdpRequests(node, deadlineMs))
   const answers = readAnswers(ctx.p, node, main, results)
-  return judgeBrowser({ ...found, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }, asked)
+  const look = { ...found, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }
+  return judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
 }

@@ -4,13 +4,11 @@ import { type Deadline, sleep } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { fetchInNetns } from '../host/curl.ts'
 import { holdsListener } from '../host/listeners.ts'
 import { readRunning, readStat } from '../host/proc.ts'
 import { type Ended, lookUnit, type UnitState } from '../host/systemd.ts'
 import { unitOutput } from '../host/unit-output.ts'
-import { judgeBrowser } from './judge.ts'
-import { type BrowserContext, cdpRequests, lookBrowser, readAnswers, settlePage } from './look.ts'
+import { askBrowser, type BrowserContext, lookBrowser } from './look.ts'
 import type { BrowserJudgement, MainProcess } from './types.ts'
 
 /** Between two looks for the listener: four small files of /proc, so often costs little. */
@@ -56,7 +54,7 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
     const listens = holdsListener(ctx.p, pid, node.cdpPort)
     if (listens.seen && listens.value) {
       const main: MainProcess = { pid, startTicks: now.startTicks, ageMs: 0, state: now.state }
-      judgement = await ask(ctx, node, main)
+      judgement = await askBrowser(ctx, node, main, ctx.config.innerDeadlineMs)
       if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
       answeredAt ??= performance.now()
       const quick = performance.now() - answeredAt < HTTP_POLL_MS.quickMs
@@ -86,14 +84,6 @@ async function gone(ctx: BrowserContext, node: Node): Promise<Verified> {
   // Chromium may hand over to a process of its own; the look decides, not the pid.
   if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
   return { ok: false, judgement, ...(unit ? { ended: unit.ended } : {}) }
-}
-
-async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<BrowserJudgement> {
-  const results = await fetchInNetns(node.netns, cdpRequests(node, ctx.config.innerDeadlineMs))
-  const look = { process: { seen: true, value: main } as const, elsewhere: [] }
-  const asked = { title: node.chatTitle, port: node.cdpPort }
-  const answers = readAnswers(ctx.p, node, main, results)
-  return judgeBrowser({ ...look, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }, asked)
 }
 
 /** What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. */

@@ -42,7 +42,7 @@ function isHealthy(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
   if (k.layer !== 'egress' || k.state === 'fail') return false
   // Healthy as a whole, and only whether there is a tunnel is not known: either way the node is up.
   const core = newest(heard, OWNER.egress)
-  return core?.tunnelNotTold === true && !addedSince(tunnelOf(facts), core.atBootMs)
+  return core?.tunnelUnknown === true && !addedSince(tunnelOf(facts), core.atBootMs)
 }
 
 /** Why a layer is not known to be healthy, and which supervisor looks next. */

@@ -2,8 +2,8 @@ import { bootTimeMs, type Clocks } from '../base/damping.ts'
 import { fromJson, type Json, object } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
-import { meaning, readTold } from './told.ts'
-import type { JournalFacts, JournalRun, Told } from './types.ts'
+import { meaning, readMessage } from './message.ts'
+import type { JournalFacts, JournalRun, Message } from './types.ts'
 
 /** Message ids of systemd (`journalctl --catalog`, systemd/sd-messages.h). */
 const UNIT_SUCCESS = '7ad2d189f7e94e70a38c781354912448'
@@ -30,7 +30,7 @@ function unitName(unit: string): { supervisor: Supervisor; node?: string } | und
   return unit === 'agent-health.service' ? { supervisor: 'agent-health' } : undefined
 }
 
-interface Line extends Told {
+interface Line extends Message {
   readonly level: string
 }
 
@@ -88,7 +88,7 @@ export function parseRuns(
       const level =
         field(entry, 'NETVM_LEVEL') || (Number(field(entry, 'PRIORITY') || 6) <= 3 ? 'FAIL' : 'INFO')
       const of: Pending = pending.get(unit) ?? new Map()
-      of.set(about, [...(of.get(about) ?? []), { level, ...readTold(text, field(entry, 'NETVM_LAYER')) }])
+      of.set(about, [...(of.get(about) ?? []), { level, ...readMessage(text, field(entry, 'NETVM_LAYER')) }])
       pending.set(unit, of)
     } else if (id === UNIT_SUCCESS || id === UNIT_FAILURE) {
       const ms = (clock: string) => Number(field(entry, `__${clock}_TIMESTAMP`)) / 1000

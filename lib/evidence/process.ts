@@ -2,7 +2,7 @@ import { textOf } from '../base/files.ts'
 import { type Paths, profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import { mainProcess, startedAsBrowsers } from '../browser/processes.ts'
-import { lookNetns } from '../host/netns.ts'
+import { netnsInode } from '../host/netns.ts'
 import { namespaceOf, readRunning, readUptime } from '../host/proc.ts'
 import { type Sight, untold } from './sight.ts'
 import type { LiveFacts } from './types.ts'
@@ -48,8 +48,7 @@ export function lookForBrowsers(
   const uptime = readUptime(proc) ?? 0
   return new Map(
     nodes.map(({ name, netns }) => {
-      const look = lookNetns(p, netns)
-      const inode = look.seen ? look.value.inode : undefined
+      const inode = netnsInode(p, netns)
       const profile = profileDir(p, name).slice(p.profiles.length + 1)
       const mains = started.flatMap(({ pid, profile: of }) => {
         const stat = of === profile ? readRunning(proc, pid) : undefined

@@ -1,8 +1,17 @@
 import { EXIT } from '../base/exit-codes.ts'
 import { type Layer, type MarkState, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { meaning } from './message.ts'
 import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
-import { meaning } from './told.ts'
-import type { FactState, JournalRun, LogLine, NodeFacts, Source, Told, TunnelFact, Unknown } from './types.ts'
+import type {
+  FactState,
+  JournalRun,
+  LogLine,
+  Message,
+  NodeFacts,
+  Source,
+  TunnelFact,
+  Unknown,
+} from './types.ts'
 
 /** What a statement says of one layer. */
 export interface Mark {
@@ -24,7 +33,7 @@ export interface Statement {
   /** The run as a whole was healthy. */
   readonly healthy: boolean
   /** A run that ended well, of which it is not known whether it found a tunnel. */
-  readonly tunnelNotTold?: true
+  readonly tunnelUnknown?: true
 }
 
 /** A run writes its receipt and exits within this time; a later exit belongs to a later run. */
@@ -115,7 +124,7 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   // That systemd found the file when it last started the tunnel does not say that the run still did.
   else if (tunnel?.source !== 'live' || addedSince(tunnel, at)) {
     marks.set('egress', { state: 'unknown', note: 'the last run does not say whether there is a tunnel' })
-    return { ...base, marks, tunnelNotTold: true }
+    return { ...base, marks, tunnelUnknown: true }
   }
   return { ...base, marks }
 }
@@ -126,9 +135,9 @@ function failure(
   source: Source,
   at: number,
   facts: NodeFacts,
-  told?: Told,
+  message?: Message,
 ): Statement | undefined {
-  const { layer, text = '', code, cause } = told ?? {}
+  const { layer, text = '', code, cause } = message ?? {}
   if (layer !== undefined && isVoid(facts, layer, at)) return undefined
   const because = cause ?? code
   const mark: Mark = { state: 'fail', note: text, ...(because === undefined ? {} : { code: because }) }
@@ -156,9 +165,9 @@ export function blindRun(
   if (!ended || result === 'success' || (result === 'exit-code' && status === EXIT.UNHEALTHY))
     return undefined
   const look = facts.receipts[s]
-  const told = look.seen && look.value?.at.bootId === facts.now.bootId ? look.value.at.bootMs : undefined
+  const receiptMs = look.seen && look.value?.at.bootId === facts.now.bootId ? look.value.at.bootMs : undefined
   const runMs = s === 'chromebox-watchdog' ? SAME_RUN_MS : LOOP_RUN_MS
-  if (told !== undefined && told >= exitBootMs - runMs) return undefined
+  if (receiptMs !== undefined && receiptMs >= exitBootMs - runMs) return undefined
   if (result !== 'exit-code') return `the last run of ${s} was cut short (${result})`
   const how = status >= NEVER_STARTED ? 'systemd cannot start its program, ' : ''
   return `the last run of ${s} could not look (${how}exit ${status})`

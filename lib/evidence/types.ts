@@ -107,7 +107,7 @@ export interface UnitFacts {
 }
 
 /** What a line of a log or of the journal says. */
-export interface Told {
+export interface Message {
   readonly text: string
   /** Absent in a line of a release that wrote none. */
   readonly code?: Code
@@ -125,7 +125,7 @@ export interface JournalRun {
   readonly endBootMs: number
   readonly outcome: 'success' | 'failure' | 'locked'
   /** The last failure line the run printed for this node. */
-  readonly failure?: Told
+  readonly failure?: Message
 }
 
 export interface JournalFacts {
@@ -137,7 +137,7 @@ export interface JournalFacts {
 }
 
 /** The newest lines about a node in one supervisor's log. */
-export interface LogLine extends Told {
+export interface LogLine extends Message {
   readonly supervisor: Supervisor
   readonly wallMs: number
   readonly level: string

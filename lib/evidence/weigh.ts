@@ -24,7 +24,7 @@ interface Word {
 const decides = ({ mark }: Word): boolean => mark.state !== 'unknown'
 
 /** "Well, or without a tunnel": takes back a fault, and adds nothing to what was seen of the tunnel before. */
-const tunnelNotTold = ({ by, mark }: Word): boolean => by.tunnelNotTold === true && mark.state === 'unknown'
+const tunnelUnknown = ({ by, mark }: Word): boolean => by.tunnelUnknown === true && mark.state === 'unknown'
 
 /**
  * The one that counts of all statements about a layer, oldest first. An `unknown` never replaces what somebody
@@ -34,7 +34,7 @@ const tunnelNotTold = ({ by, mark }: Word): boolean => by.tunnelNotTold === true
 export function counts(words: readonly Word[], owner: Statement['supervisor']): Word | undefined {
   const own = words.filter((w) => w.by.supervisor === owner)
   const seen = own.findLast(decides)
-  const last = own.findLast((w) => decides(w) || tunnelNotTold(w))
+  const last = own.findLast((w) => decides(w) || tunnelUnknown(w))
   const said = last !== undefined && seen?.mark.state === 'fail' ? last : (seen ?? last)
   if (said?.mark.state === 'fail') return said
   // Of each of the others the newest: what he saw later he says himself.

@@ -55,6 +55,12 @@ export function lookNetns(p: Pick<Paths, 'netnsDir'>, netns: string): Look<Netns
   }
 }
 
+/** The inode of a named namespace; undefined when there is none, or none that can be looked at. */
+export function netnsInode(p: Pick<Paths, 'netnsDir'>, netns: string): number | undefined {
+  const look = lookNetns(p, netns)
+  return look.seen ? look.value.inode : undefined
+}
+
 /** The argument vector that runs `argv` inside a named namespace, with that namespace's resolv.conf. */
 export function inNetns(netns: string, argv: readonly string[]): string[] {
   return ['ip', 'netns', 'exec', netns, ...argv]

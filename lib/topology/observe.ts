@@ -14,7 +14,7 @@ import {
   type OwnedListener,
   ownersOf,
 } from '../host/listeners.ts'
-import { lookInterfaces, lookNetns } from '../host/netns.ts'
+import { lookInterfaces, netnsInode } from '../host/netns.ts'
 import { canSeeAll, namespaceOf } from '../host/proc.ts'
 import { showMatching, type UnitShow } from '../host/systemd.ts'
 import { parseTcpTable } from '../host/tcp-table.ts'
@@ -86,9 +86,9 @@ async function lookNodes(
 }
 
 async function lookInside(p: Paths, name: string): Promise<InsideLook> {
-  const look = lookNetns(p, name)
+  const inode = netnsInode(p, name)
   const links = await lookInterfaces(name, DEADLINE_MS)
-  return { ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}), links }
+  return { ...(inode === undefined ? {} : { inode }), links }
 }
 
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
