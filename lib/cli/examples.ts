@@ -37,7 +37,7 @@ const EXAMPLES = {
     [`eval "$(netvm-names muse)"; ip netns exec "$NETNS" ip addr`, 'use them in a shell'],
   ],
   'netvm-netns': [
-    ['systemctl restart netvm-netns@muse', "the unit that runs this; it takes the node's browser along"],
+    ['systemctl restart netvm-netns@muse', 'the unit that runs this; it takes the node’s browser along'],
   ],
   'netvm-node-down': [
     ['netvm-node-down muse', "retire the row, stop everything, keep the browser's profile"],

@@ -3,7 +3,7 @@ import { type PageContext, page, pageRecovered } from '../report/page.ts'
 import type { UplinkAnswer } from './types.ts'
 
 /**
- * Pages `uplink down` for the whole fleet: every run that finds it may call this, and one of them pages (the page's
+ * Pages `uplink down` for the whole fleet: every run that finds it may call this, and one of them speaks (the page's
  * own lock and record see to that).
  */
 export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
@@ -16,7 +16,7 @@ export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
 
 /**
  * For a run whose node's egress passes. Half of the fleet may still be cut off: each of its runs says so again, which
- * starts the recovery's holding time anew, so the recovery is reported only once all of them have been quiet.
+ * starts the recovery's holding time anew, so the recovery is told only once all of them have been quiet.
  */
 export function uplinkPasses(ctx: PageContext): void {
   pageRecovered(ctx, 'uplink-fault', 'fleet', said('uplink-recovered'))
