@@ -1,4 +1,5 @@
 import { deadlineIn, sleep } from '../base/deadline.ts'
+import { call, whyUnanswered } from '../cdp/evaluate.ts'
 import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
 import { httpGet } from '../host/http.ts'
 import { holdsListener } from '../host/listeners.ts'
@@ -28,29 +29,13 @@ export async function closeBrowser(proc: string, pid: number, port: number): Pro
   const answer = await httpGet({ ...at, path: '/json/version', deadlineMs: deadline.leftMs() })
   const version = answer.kind === 'answer' ? parseVersion(answer.body) : undefined
   if (version === undefined) return `no answer of a browser on port ${port}`
-  const refused = await sendClose(rewriteAuthority(version.wsUrl, at.host, port), deadline.leftMs())
-  if (refused !== undefined) return refused
+  const url = rewriteAuthority(version.wsUrl, at.host, port)
+  const got = await call(url, 'Browser.close', {}, deadline.leftMs())
+  // A browser that ends at once closes the connection instead of answering.
+  const taken = got.kind === 'answer' || (got.kind === 'closed' && got.connected)
+  if (!taken) return `Browser.close: ${whyUnanswered(got, 'the browser')}`
   for (const flush = deadlineIn(FLUSH_MS); flush.leftMs() > 0; await sleep(20)) {
     if (readRunning(proc, pid) === undefined) return undefined
   }
   return `pid ${pid} took the request and did not end in ${FLUSH_MS / 1000} s`
-}
-
-async function sendClose(url: string, ms: number): Promise<string | undefined> {
-  const { WebSocket } = await import('ws')
-  return new Promise((resolve) => {
-    const socket = new WebSocket(url, { perMessageDeflate: false, handshakeTimeout: ms })
-    const end = (why: string | undefined) => {
-      clearTimeout(timer)
-      resolve(why)
-      socket.terminate()
-    }
-    const timer = setTimeout(() => end('no answer to Browser.close in time'), ms)
-    let sent = false
-    socket.on('open', () => socket.send('{"id":1,"method":"Browser.close"}', () => (sent = true)))
-    socket.on('message', () => end(undefined))
-    // A browser that ends at once closes the connection instead of answering.
-    socket.on('close', () => end(sent ? undefined : 'the connection was closed before Browser.close'))
-    socket.on('error', (error) => end(error.message))
-  })
 }

@@ -1,6 +1,6 @@
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
+import { evaluate, whyUnanswered } from '../cdp/evaluate.ts'
 import {
   isErrorUrl,
   isTitledByHost,
@@ -53,7 +53,10 @@ async function askPage(
   const doubtful = (detail: string) => ({ state: 'doubtful', detail }) as const
   if (target.wsUrl === undefined) return doubtful('it offers no socket')
   const got = await evaluate(rewriteAuthority(target.wsUrl, node.peer, node.cdpPort), WHERE, deadlineMs)
-  if (got.kind !== 'value') return doubtful(`over the relay: ${unanswered(got)}`)
+  if (got.kind !== 'value') {
+    const why = got.kind === 'exception' ? clean(got.text, 80) : whyUnanswered(got, 'the page')
+    return doubtful(`over the relay: ${why}`)
+  }
   const [href, code] = Array.isArray(got.value) ? got.value.map(String) : []
   const at = href !== undefined && URL.canParse(href) ? new URL(href) : undefined
   const title = clean(target.title, 80)
@@ -65,17 +68,4 @@ async function askPage(
   return at !== undefined && isTitledByHost(target.title, at)
     ? { state: 'ok', title }
     : doubtful(`it is at ${clean(href ?? 'no address', 80)}`)
-}
-
-function unanswered(got: Exclude<EvalResult, { kind: 'value' }>): string {
-  switch (got.kind) {
-    case 'timeout':
-      return got.connected ? 'the page does not answer in time' : 'no connection in time'
-    case 'exception':
-      return clean(got.text, 80)
-    case 'closed':
-      return clean(got.why, 80)
-    case 'refused':
-      return `HTTP ${got.status}`
-  }
 }
