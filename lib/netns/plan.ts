@@ -95,56 +95,36 @@ function linkSteps(where: 'host' | 'inside', address: string, link: LinkLook | u
   return steps
 }
 
-/** One line for people: what a step did. */
-export function stepText(step: Step, want: NetworkWant): string {
-  const dev = 'where' in step && step.where === 'inside' ? want.vpeer : want.veth
+/** What a step did, in one line for people, and the lines that `ip -batch` runs for it; none when `ip` does not do it. */
+export function describeStep(step: Step, want: NetworkWant): { text: string; lines: string[] } {
+  const { netns, veth, vpeer } = want
+  const dev = 'where' in step && step.where === 'inside' ? vpeer : veth
   switch (step.kind) {
     case 'delete-pair':
-      return `removed ${want.veth}, whose other end was not in ${want.netns}`
+      return { text: `removed ${veth}, whose other end was not in ${netns}`, lines: [`link del ${veth}`] }
     case 'delete-stray-peer':
-      return `removed ${want.vpeer}, whose other end was gone`
+      return { text: `removed ${vpeer}, whose other end was gone`, lines: [`link del ${vpeer}`] }
     case 'add-netns':
-      return `made namespace ${want.netns}`
-    case 'add-pair':
-      return `made pair ${want.veth} - ${want.vpeer}`
-    case 'firewall':
-      return `closed ${want.vpeer} for connections out of the namespace`
-    case 'ipv6-off':
-      return `IPv6 off on ${dev}`
-    case 'lo-up':
-      return `lo up in ${want.netns}`
-    case 'link-up':
-      return `${dev} up`
-    case 'address': {
-      const parts = [...(step.add ? [`added ${step.add}`] : []), ...step.remove.map((a) => `removed ${a}`)]
-      return `${dev}: ${parts.join(', ')}`
+      return { text: `made namespace ${netns}`, lines: [`netns add ${netns}`] }
+    case 'add-pair': {
+      const line = `link add ${veth} type veth peer name ${vpeer} netns ${netns}`
+      return { text: `made pair ${veth} - ${vpeer}`, lines: [line] }
     }
-  }
-}
-
-/** The lines that `ip -batch` runs for a step; empty for steps that `ip` does not do. */
-export function ipLines(step: Step, want: NetworkWant): string[] {
-  const dev = 'where' in step && step.where === 'inside' ? want.vpeer : want.veth
-  switch (step.kind) {
-    case 'add-netns':
-      return [`netns add ${want.netns}`]
-    case 'add-pair':
-      return [`link add ${want.veth} type veth peer name ${want.vpeer} netns ${want.netns}`]
-    case 'delete-pair':
-      return [`link del ${want.veth}`]
-    case 'delete-stray-peer':
-      return [`link del ${want.vpeer}`]
+    case 'firewall':
+      return { text: `closed ${vpeer} for connections out of the namespace`, lines: [] }
+    case 'ipv6-off':
+      return { text: `IPv6 off on ${dev}`, lines: [] }
     case 'lo-up':
-      return ['link set lo up']
+      return { text: `lo up in ${netns}`, lines: ['link set lo up'] }
     case 'link-up':
-      return [`link set ${dev} up`]
-    case 'address':
-      return [
-        ...step.remove.map((a) => `addr del ${a} dev ${dev}`),
-        ...(step.add ? [`addr add ${step.add} dev ${dev}`] : []),
-      ]
-    default:
-      return []
+      return { text: `${dev} up`, lines: [`link set ${dev} up`] }
+    case 'address': {
+      const add = step.add === undefined ? [] : [step.add]
+      const parts = [...add.map((a) => `added ${a}`), ...step.remove.map((a) => `removed ${a}`)]
+      const removing = step.remove.map((a) => `addr del ${a} dev ${dev}`)
+      const lines = [...removing, ...add.map((a) => `addr add ${a} dev ${dev}`)]
+      return { text: `${dev}: ${parts.join(', ')}`, lines }
+    }
   }
 }
 

@@ -7,7 +7,7 @@ import type { Paths } from '../base/paths.ts'
 import { ExecError, run, runOk } from '../host/exec.ts'
 import { IP_DEADLINE_MS, ipBatch } from '../host/netns.ts'
 import { enter, lookNetwork, netnsFile } from './look.ts'
-import { firewall, ipLines, type NetworkWant, planUp, type Step, stepText } from './plan.ts'
+import { describeStep, firewall, type NetworkWant, planUp, type Step } from './plan.ts'
 import { writeResolv } from './resolv.ts'
 
 /**
@@ -34,7 +34,7 @@ export async function networkUp(p: Paths, want: NetworkWant): Promise<string[]> 
   }
   for (const step of plan.steps) {
     const where = placeOf(step)
-    const lines = ipLines(step, want)
+    const { text, lines } = describeStep(step, want)
     if (step.kind === 'add-pair') {
       await flush()
       await addPair(want, lines)
@@ -46,7 +46,7 @@ export async function networkUp(p: Paths, want: NetworkWant): Promise<string[]> 
       batch ??= { where, lines: [] }
       batch.lines.push(...lines)
     }
-    done.push(stepText(step, want))
+    done.push(text)
   }
   await flush()
   return done

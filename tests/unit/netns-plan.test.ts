@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import {
+  describeStep,
   firewall,
-  ipLines,
   type LinkLook,
   type NetworkLook,
   type NetworkWant,
@@ -93,7 +93,7 @@ test('an interface name beyond 15 characters is refused before anything is made'
 
 test('another address on our veth is replaced: the row moved to another subnet', () => {
   const look = { ...whole, host: { ...host, ipv4: ['10.201.9.1/30'] } }
-  const lines = steps(look).flatMap((s) => ipLines(s, want))
+  const lines = steps(look).flatMap((s) => describeStep(s, want).lines)
   assert.deepEqual(lines, [
     'addr del 10.201.9.1/30 dev ve-00112233',
     'addr add 10.201.50.1/30 dev ve-00112233',
