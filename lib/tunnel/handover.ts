@@ -1,15 +1,7 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { sleep } from '../base/deadline.ts'
+import { namesIn } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { resolvMatches } from '../netns/resolv.ts'
 import { readTunnelConf } from './conf-file.ts'
@@ -96,8 +88,7 @@ export async function handoverApplied(p: Paths, node: string, end: Promise<unkno
 export function withdrawHandover(p: Paths, node: string): void {
   const path = handoverPath(p, node)
   const dir = dirname(path)
-  if (!existsSync(dir)) return
-  for (const name of readdirSync(dir)) {
+  for (const name of namesIn(dir)) {
     // A node's name has no dot, and a draft's has one behind it.
     if (name === node || name.startsWith(`${node}.`))
       rmSync(join(dir, name), { recursive: true, force: true })
