@@ -84,6 +84,9 @@ export function record<F extends Readonly<Record<string, Reader<unknown>>>>(fiel
   }
 }
 
+/** A moment of a boot (`damping.ts`). */
+export const moment = record({ bootMs: number, bootId: text })
+
 /** A reading of the clocks. */
 export const stamp: Reader<Now> = record({ wallMs: number, bootMs: number, bootId: text })
 

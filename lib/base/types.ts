@@ -75,6 +75,8 @@ export type Look<T> =
 
 export type Supervisor = 'chromebox-watchdog' | 'cdp-relay-watchdog' | 'agent-health'
 
+export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
+
 /** One thing a run did, as it is kept in the receipt. */
 export interface ReceiptAction {
   /** The action's kind, e.g. `relaunch-browser`. */

@@ -56,7 +56,7 @@ function toText(c: Collected, refused: readonly RowError[], paint: Style): strin
   }))
   const out = [hostText(hostLine(c), paint)]
   for (const b of c.sight.blind)
-    out.push(paint.yellow(`this shell cannot see the host’s ${clean(b)}; [*] is evidence`))
+    out.push(paint.yellow(`this shell cannot see the host's ${clean(b)}; [*] is evidence`))
   out.push(...nodeTexts(lines, c.at.wallMs, paint))
   if (c.judged.length === 0) out.push('no active node in the registry')
   for (const r of refused)

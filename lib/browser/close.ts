@@ -1,8 +1,9 @@
-import { get } from 'node:http'
+import { deadlineIn, sleep } from '../base/deadline.ts'
+import { call, whyUnanswered } from '../cdp/evaluate.ts'
 import { parseVersion, rewriteAuthority } from '../cdp/targets.ts'
-import { holdsListener } from '../host/listener.ts'
-import { readStat } from '../host/proc.ts'
-import { deadlineIn, sleep } from './deadline.ts'
+import { httpGet } from '../host/http.ts'
+import { holdsListener } from '../host/listeners.ts'
+import { readRunning } from '../host/proc.ts'
 
 /**
  * How long a browser has to take the request, in milliseconds. A healthy one takes it in a few; a stopped one
@@ -11,67 +12,30 @@ import { deadlineIn, sleep } from './deadline.ts'
 const ASK_MS = 2000
 /** How long a browser that took the request may flush, in milliseconds; TERM comes after it. */
 const FLUSH_MS = 8000
-/** An answer of `/json/version` is below 1 KiB. */
-const MAX_BYTES = 64 * 1024
 
 /**
  * Asks the browser to close over its DevTools port and waits for its end. `Browser.close` writes cookies and
  * storage before anything ends. A TERM does not: of six fresh profiles, three had lost a cookie set just before.
  * Runs inside the browser's own unit: its namespace, its user.
  *
- * @param pid the unit's main process; nobody else on that port is told to close
+ * @param pid the unit's main process; no other process on that port is asked to close
  * @returns why the browser was left to the TERM that follows, or undefined when it has ended
  */
 export async function closeBrowser(proc: string, pid: number, port: number): Promise<string | undefined> {
   const deadline = deadlineIn(ASK_MS)
   const ours = holdsListener({ proc }, pid, port)
   if (ours.seen && !ours.value) return `port ${port} is not held by pid ${pid}`
-  const version = parseVersion(await fetchText(port, deadline.leftMs()))
+  const at = { host: '127.0.0.1', port }
+  const answer = await httpGet({ ...at, path: '/json/version', deadlineMs: deadline.leftMs() })
+  const version = answer.kind === 'answer' ? parseVersion(answer.body) : undefined
   if (version === undefined) return `no answer of a browser on port ${port}`
-  const refused = await sendClose(rewriteAuthority(version.wsUrl, '127.0.0.1', port), deadline.leftMs())
-  if (refused !== undefined) return refused
+  const url = rewriteAuthority(version.wsUrl, at.host, port)
+  const got = await call(url, 'Browser.close', {}, deadline.leftMs())
+  // A browser that ends at once closes the connection instead of answering.
+  const taken = got.kind === 'answer' || (got.kind === 'closed' && got.connected)
+  if (!taken) return `Browser.close: ${whyUnanswered(got, 'the browser')}`
   for (const flush = deadlineIn(FLUSH_MS); flush.leftMs() > 0; await sleep(20)) {
-    const state = readStat(proc, pid)?.state
-    if (state === undefined || state === 'Z') return undefined
+    if (readRunning(proc, pid) === undefined) return undefined
   }
   return `pid ${pid} took the request and did not end in ${FLUSH_MS / 1000} s`
-}
-
-/** Empty when there was no answer in time. Plain node:http: loading fetch takes longer than a close. */
-function fetchText(port: number, ms: number): Promise<string> {
-  return new Promise((resolve) => {
-    const request = get({ host: '127.0.0.1', port, path: '/json/version', agent: false }, (response) => {
-      let body = ''
-      response.setEncoding('utf8')
-      response.on('data', (text: string) => {
-        body += text
-        if (body.length > MAX_BYTES) request.destroy()
-      })
-      response.on('end', () => resolve(body))
-      response.on('error', () => resolve(''))
-    })
-    request.on('error', () => resolve(''))
-    request.on('close', () => resolve(''))
-    // One deadline for connect, headers and body.
-    setTimeout(() => request.destroy(), ms).unref()
-  })
-}
-
-async function sendClose(url: string, ms: number): Promise<string | undefined> {
-  const { WebSocket } = await import('ws')
-  return new Promise((resolve) => {
-    const socket = new WebSocket(url, { perMessageDeflate: false, handshakeTimeout: ms })
-    const end = (why: string | undefined) => {
-      clearTimeout(timer)
-      resolve(why)
-      socket.terminate()
-    }
-    const timer = setTimeout(() => end('no answer to Browser.close in time'), ms)
-    let sent = false
-    socket.on('open', () => socket.send('{"id":1,"method":"Browser.close"}', () => (sent = true)))
-    socket.on('message', () => end(undefined))
-    // A browser that ends at once closes the connection instead of answering.
-    socket.on('close', () => end(sent ? undefined : 'the connection was closed before Browser.close'))
-    socket.on('error', (error) => end(error.message))
-  })
 }

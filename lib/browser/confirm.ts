@@ -1,7 +1,14 @@
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
-import { isTitledByHost, mayBeErrorPage, pageVerdict, rewriteAuthority, type Target } from '../cdp/targets.ts'
+import { evaluate, whyUnanswered } from '../cdp/evaluate.ts'
+import {
+  isErrorUrl,
+  isTitledByHost,
+  mayBeErrorPage,
+  pageVerdict,
+  rewriteAuthority,
+  type Target,
+} from '../cdp/targets.ts'
 import type { PageFinding } from './types.ts'
 
 /** Where it is, and what Chromium's error page says is wrong (`ERR_CONNECTION_REFUSED`); empty on others. */
@@ -16,7 +23,7 @@ const MAX_ASKED = 3
  * relay, because a socket inside the namespace would take a process of its own. Call it only for such a list.
  *
  * @param deadlineMs for all of the pages, which are asked side by side
- * @returns `doubtful` when no page is known to be well and one could not be asked
+ * @returns `doubtful` when no page is known to be right and one could not be asked
  */
 export async function confirmPage(
   node: Pick<Node, 'peer' | 'cdpPort' | 'chatTitle'>,
@@ -46,11 +53,14 @@ async function askPage(
   const doubtful = (detail: string) => ({ state: 'doubtful', detail }) as const
   if (target.wsUrl === undefined) return doubtful('it offers no socket')
   const got = await evaluate(rewriteAuthority(target.wsUrl, node.peer, node.cdpPort), WHERE, deadlineMs)
-  if (got.kind !== 'value') return doubtful(`over the relay: ${unanswered(got)}`)
+  if (got.kind !== 'value') {
+    const why = got.kind === 'exception' ? clean(got.text, 80) : whyUnanswered(got, 'the page')
+    return doubtful(`over the relay: ${why}`)
+  }
   const [href, code] = Array.isArray(got.value) ? got.value.map(String) : []
   const at = href !== undefined && URL.canParse(href) ? new URL(href) : undefined
   const title = clean(target.title, 80)
-  if (at?.protocol === 'chrome-error:') {
+  if (href !== undefined && isErrorUrl(href)) {
     const says = code === undefined || code === '' ? '' : `, ${clean(code, 60)}`
     return { state: 'error-page', detail: `error page: ${title}${says}` }
   }
@@ -58,17 +68,4 @@ async function askPage(
   return at !== undefined && isTitledByHost(target.title, at)
     ? { state: 'ok', title }
     : doubtful(`it is at ${clean(href ?? 'no address', 80)}`)
-}
-
-function unanswered(got: Exclude<EvalResult, { kind: 'value' }>): string {
-  switch (got.kind) {
-    case 'timeout':
-      return got.connected ? 'the page does not answer in time' : 'no connection in time'
-    case 'exception':
-      return clean(got.text, 80)
-    case 'closed':
-      return clean(got.why, 80)
-    case 'refused':
-      return `HTTP ${got.status}`
-  }
 }

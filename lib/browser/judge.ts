@@ -59,13 +59,13 @@ function judgePage(page: Look<PageFinding>, title: string): LayerResult {
 }
 
 /** The layer of the verdict is the last that was looked at. */
-function stop(found: Verdict, note: string, well: readonly LayerMark[]): BrowserJudgement {
-  const rest = (['process', 'cdp', 'page'] as const).slice(well.length)
+function stop(found: Verdict, note: string, healthy: readonly LayerMark[]): BrowserJudgement {
+  const rest = (['process', 'cdp', 'page'] as const).slice(healthy.length)
   const state = found.state === 'unhealthy' ? 'fail' : 'unknown'
   const marks = rest.map((layer, i) =>
     i === 0 ? { ...mark(layer, state, note), code: found.code } : mark(layer, 'not-checked'),
   )
-  return { verdict: found, marks: [...well, ...marks] }
+  return { verdict: found, marks: [...healthy, ...marks] }
 }
 
 function describe(p: MainProcess): string {

@@ -4,10 +4,11 @@ import { clean } from '../base/text.ts'
 import type { Look, Node } from '../base/types.ts'
 import { mayBeErrorPage, type PageVerdict, pageVerdict, parseTargets, parseVersion } from '../cdp/targets.ts'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../host/curl.ts'
-import { holdsListener, listenersIn } from '../host/listener.ts'
-import { lookNetns } from '../host/netns.ts'
-import { type BrowserProcess, findBrowsers, readArgv } from '../host/proc.ts'
+import { holdsListener, listenersIn } from '../host/listeners.ts'
+import { netnsInode } from '../host/netns.ts'
+import { namespaceOf, readArgv } from '../host/proc.ts'
 import { judgeBrowser } from './judge.ts'
+import { findBrowsers } from './processes.ts'
 import type { BrowserJudgement, BrowserLook, CdpFinding, MainProcess, PageFinding } from './types.ts'
 
 export interface BrowserContext {
@@ -25,33 +26,29 @@ export function cdpRequests(node: Node, deadlineMs: number): FetchRequest[] {
 export function findMain(
   p: Paths,
   node: Node,
-  netnsInode: number | undefined,
+  inode: number | undefined,
 ): Pick<BrowserLook, 'process' | 'elsewhere'> {
-  if (netnsInode === undefined) {
+  if (inode === undefined) {
     return { process: { seen: false, why: 'the inode of the namespace is not known' }, elsewhere: [] }
   }
-  const found = findBrowsers(p, { profileDir: profileDir(p, node.name) }, netnsInode)
+  const found = findBrowsers(p, profileDir(p, node.name))
   if (!found.seen) return { process: found, elsewhere: [] }
-  const here = found.value.filter((b) => b.inNetns === true).sort((a, b) => b.ageMs - a.ageMs)
-  const elsewhere = found.value.filter((b) => b.inNetns === false).map(plain)
-  const main = here[0]
-  if (main) return { process: { seen: true, value: plain(main) }, elsewhere }
-  const untold = found.value.find((b) => b.inNetns === undefined)
-  if (untold) {
-    return { process: { seen: false, why: `cannot see the namespace of pid ${untold.pid}` }, elsewhere }
+  const placed = found.value.map((main) => ({ main, in: namespaceOf(p.proc, main.pid) }))
+  const elsewhere = placed.filter((at) => at.in !== undefined && at.in !== inode)
+  const rest = { elsewhere: elsewhere.map(({ main }) => main) }
+  const here = placed.filter((at) => at.in === inode).map(({ main }) => main)
+  const hidden = placed.find((at) => at.in === undefined)
+  if (here.length === 0 && hidden !== undefined) {
+    return { process: { seen: false, why: `cannot see the namespace of pid ${hidden.main.pid}` }, ...rest }
   }
-  return { process: { seen: true, value: undefined }, elsewhere }
-}
-
-function plain(b: BrowserProcess): MainProcess {
-  return { pid: b.pid, startTicks: b.startTicks, ageMs: b.ageMs, state: b.state }
+  return { process: { seen: true, value: here.sort((a, b) => b.ageMs - a.ageMs)[0] }, ...rest }
 }
 
 /**
  * What the two CDP answers mean for this main process. The first two results are those of `cdpRequests`.
  * `known` is the identity that an earlier look proved by the socket; the same answer from the same process
  * needs no second proof, and the kernel's socket tables cost more CPU than anything else in a healthy tick.
- * @param main absent for a look that may not see processes: then nobody can say whose answer it is
+ * @param main absent for a look that may not see processes: then it is not known whose answer it is
  */
 export function readAnswers(
   p: Paths,
@@ -152,13 +149,22 @@ export async function lookBrowser(
   node: Node,
   deadlineMs = ctx.config.probeDeadlineMs,
 ): Promise<BrowserJudgement> {
-  const asked = { title: node.chatTitle, port: node.cdpPort }
-  const netns = lookNetns(ctx.p, node.netns)
-  const inode = netns.seen ? netns.value.inode : undefined
-  const found = findMain(ctx.p, node, inode)
+  const found = findMain(ctx.p, node, netnsInode(ctx.p, node.netns))
   const main = found.process.seen ? found.process.value : undefined
-  if (!main) return judgeBrowser(found, asked)
+  if (!main) return judgeBrowser(found, { title: node.chatTitle, port: node.cdpPort })
+  return askBrowser(ctx, node, main, deadlineMs, found)
+}
+
+/** The same where the main process is known, with one curl process. */
+export async function askBrowser(
+  ctx: BrowserContext,
+  node: Node,
+  main: MainProcess,
+  deadlineMs: number,
+  found: Pick<BrowserLook, 'process' | 'elsewhere'> = { process: { seen: true, value: main }, elsewhere: [] },
+): Promise<BrowserJudgement> {
   const results = await fetchInNetns(node.netns, cdpRequests(node, deadlineMs))
   const answers = readAnswers(ctx.p, node, main, results)
-  return judgeBrowser({ ...found, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }, asked)
+  const look = { ...found, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }
+  return judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
 }

@@ -1,11 +1,11 @@
+import { type Deadline, deadlineIn } from '../base/deadline.ts'
 import type { Node } from '../base/types.ts'
-import { start } from '../host/systemd.ts'
+import { type Ended, start, type UnitState } from '../host/systemd.ts'
 import { withLock } from '../store/lock.ts'
-import { type Deadline, deadlineIn } from './deadline.ts'
 import { type BrowserContext, lookBrowser } from './look.ts'
-import { mendSingleton, PROFILE_IN_USE } from './singleton.ts'
+import { PROFILE_IN_USE, removeSingleton } from './singleton.ts'
 import { stopBoundMs, stopBrowser } from './stop.ts'
-import type { BrowserJudgement, Ended, UnitState } from './types.ts'
+import type { BrowserJudgement } from './types.ts'
 import { browserUnit, lastWords, profileReset, type Verified, verifyBrowser } from './verify.ts'
 
 /** `TimeoutStartSec` of chromebox@.service in milliseconds; the start itself ends at exec. */
@@ -111,7 +111,7 @@ export async function relaunchLocked(
   }
   const load = before?.load ?? ''
   if (alive && load !== '' && load !== 'loaded') {
-    // A stopped browser that nothing can start again is worse than an ill one.
+    // A stopped browser that nothing can start again is worse than a failing one.
     return fail(
       `chromebox@${node.name}.service is ${load}, so nothing was stopped: it could not be started again`,
     )
@@ -123,10 +123,10 @@ export async function relaunchLocked(
     if (stopped.stillThere) return fail(stopped.stillThere)
   }
   let got = await startAndVerify(ctx, node, opts.deadline)
-  if (typeof got !== 'string' && !got.ok && isProfileInUse(got)) {
-    const mended = mendSingleton(ctx.p, node.name)
-    notes.push(mended.seen ? mended.value : `Singleton links left alone: ${mended.why}`)
-    if (mended.seen) got = await startAndVerify(ctx, node, opts.deadline)
+  if (typeof got !== 'string' && isProfileInUse(got)) {
+    const removed = removeSingleton(ctx.p, node.name)
+    notes.push(removed.seen ? removed.value : `Singleton links left alone: ${removed.why}`)
+    if (removed.seen) got = await startAndVerify(ctx, node, opts.deadline)
   }
   if (typeof got === 'string') return fail(got)
   const reset = profileReset(ctx, node.name, beganWallMs)
@@ -151,13 +151,13 @@ async function startAndVerify(
 }
 
 function isProfileInUse(got: Verified): boolean {
-  return !got.ok && got.ended?.how === 'exit-code' && got.ended.status === PROFILE_IN_USE
+  return got.ended?.how === 'exit-code' && got.ended.status === PROFILE_IN_USE
 }
 
 async function failure(node: Node, got: Verified, sinceWallMs: number): Promise<string> {
   const { reason, evidence } = got.judgement.verdict
   const facts = [...evidence]
-  if (!got.ok && got.ended) facts.push(`it ended: ${got.ended.detail}`)
+  if (got.ended) facts.push(`it ended: ${got.ended.detail}`)
   const words = await lastWords(node.name, sinceWallMs)
   if (words !== '') facts.push(`it said: ${words}`)
   return facts.length > 0 ? `${reason} (${facts.join('; ')})` : reason

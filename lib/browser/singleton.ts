@@ -1,9 +1,10 @@
 import { lstatSync, readlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import { errnoOf } from '../base/files.ts'
 import { type Paths, profileDir } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
-import { findBrowsers } from '../host/proc.ts'
+import { findBrowsers } from './processes.ts'
 
 /** Chromium's RESULT_CODE_PROFILE_IN_USE: its singleton lock names another host. */
 export const PROFILE_IN_USE = 21
@@ -12,13 +13,13 @@ const LINKS = ['SingletonLock', 'SingletonCookie', 'SingletonSocket']
 
 /**
  * Removes the three Singleton links of a profile that nothing live owns. A lock of another host name makes
- * Chromium exit 21 at every start (a lock of this host heals by itself), so call it only after that exit.
+ * Chromium exit 21 at every start (a lock of this host it replaces), so call it only after that exit.
  *
- * @returns what was removed, for people; not seen when a browser lives or that cannot be told
+ * @returns what was removed, for people; not seen when a browser runs or that is not known
  */
-export function mendSingleton(p: Paths, node: string): Look<string> {
+export function removeSingleton(p: Paths, node: string): Look<string> {
   const dir = profileDir(p, node)
-  const owners = findBrowsers(p, { profileDir: dir })
+  const owners = findBrowsers(p, dir)
   if (!owners.seen) return owners
   const owner = owners.value[0]
   if (owner) return { seen: false, why: `pid ${owner.pid} owns the profile` }
@@ -33,7 +34,7 @@ export function mendSingleton(p: Paths, node: string): Look<string> {
       unlinkSync(path)
       removed++
     } catch (err) {
-      const code = (err as NodeJS.ErrnoException).code
+      const code = errnoOf(err)
       if (code !== 'ENOENT') return { seen: false, why: `cannot remove ${path}: ${code}` }
     }
   }

@@ -1,16 +1,21 @@
+import { until } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
-import { type BrowserProcess, findBrowsers, profileLeftovers, readStat } from '../host/proc.ts'
+import { readRunning, signal } from '../host/proc.ts'
 import { stop } from '../host/systemd.ts'
-import { sleep } from './deadline.ts'
 import type { BrowserContext } from './look.ts'
+import { findBrowsers, profileLeftovers } from './processes.ts'
+import type { MainProcess } from './types.ts'
 
 /**
  * `TimeoutStopSec` of chromebox@.service in milliseconds: TERM to KILL, long enough to flush cookies. The
  * longest that a stop takes, but for the seconds of systemd itself.
  */
-export const UNIT_STOP_MS = 15_000
+const UNIT_STOP_MS = 15_000
 const STOP_SLACK_MS = 3_000
+/** How long the end of a killed process is awaited, and how often it is looked at, in milliseconds. */
+const KILL_MS = 2_000
+const END_POLL_MS = 50
 
 /** How long a stop of a living browser can take, in milliseconds. */
 export function stopBoundMs(stopGraceMs: number): number {
@@ -30,7 +35,7 @@ export async function stopBrowser(
   const notes: string[] = []
   const stopped = await stop(`chromebox@${node.name}.service`, stopBoundMs(ctx.config.stopGraceMs))
   if (!stopped.ok) notes.push(stopped.detail)
-  const dir = { profileDir: profileDir(ctx.p, node.name) }
+  const dir = profileDir(ctx.p, node.name)
   const strays = findBrowsers(ctx.p, dir)
   if (strays.seen && strays.value.length > 0) {
     const left = await endProcesses(ctx, strays.value)
@@ -48,33 +53,17 @@ export async function stopBrowser(
 /** TERM (and CONT, or a stopped one never takes it), the grace time, KILL. Only these very processes. */
 async function endProcesses(
   ctx: BrowserContext,
-  processes: readonly BrowserProcess[],
-): Promise<BrowserProcess | undefined> {
-  const alive = () => processes.filter((b) => isAlive(ctx.p.proc, b))
+  processes: readonly MainProcess[],
+): Promise<MainProcess | undefined> {
+  // Pid and start ticks together: a pid alone may be another program by now.
+  const alive = () => processes.filter((b) => readRunning(ctx.p.proc, b.pid)?.startTicks === b.startTicks)
+  const ended = () => alive().length === 0
   for (const b of alive()) {
     signal(b.pid, 'SIGTERM')
     signal(b.pid, 'SIGCONT')
   }
-  await until(() => alive().length === 0, ctx.config.stopGraceMs)
+  await until(ended, ctx.config.stopGraceMs, END_POLL_MS)
   for (const b of alive()) signal(b.pid, 'SIGKILL')
-  await until(() => alive().length === 0, 2000)
+  await until(ended, KILL_MS, END_POLL_MS)
   return alive()[0]
-}
-
-/** Pid and start ticks together: a pid alone may be another program by now. */
-function isAlive(proc: string, b: { pid: number; startTicks: number }): boolean {
-  const stat = readStat(proc, b.pid)
-  return stat !== undefined && stat.startTicks === b.startTicks && stat.state !== 'Z' && stat.state !== 'X'
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // It ended in this moment.
-  }
-}
-
-async function until(done: () => boolean, ms: number): Promise<void> {
-  for (const end = performance.now() + ms; !done() && performance.now() < end; ) await sleep(50)
 }

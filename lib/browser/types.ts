@@ -42,19 +42,3 @@ export interface BrowserJudgement {
   readonly marks: readonly LayerMark[]
   readonly process?: MainProcess
 }
-
-/** How the last browser ended, from its unit. */
-import type { Ended } from '../host/systemd.ts'
-
-export type { Ended }
-
-/** The browser's unit, as systemd knows it. */
-export interface UnitState {
-  /** `loaded`, `masked`, `bad-setting`…; empty when systemctl did not say. */
-  readonly load: string
-  readonly active: string
-  /** 0 when there is none. */
-  readonly mainPid: number
-  /** How its last main process ended. */
-  readonly ended: Ended
-}

@@ -1,46 +1,39 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Deadline, sleep } from '../base/deadline.ts'
 import { profileDir } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { fetchInNetns } from '../host/curl.ts'
-import { holdsListener } from '../host/listener.ts'
-import { readStat } from '../host/proc.ts'
-import { ENDED_PROPS, howItEnded, show, type UnitShow } from '../host/systemd.ts'
+import { holdsListener } from '../host/listeners.ts'
+import { readRunning, readStat } from '../host/proc.ts'
+import { type Ended, lookUnit, type UnitState } from '../host/systemd.ts'
 import { unitOutput } from '../host/unit-output.ts'
-import { type Deadline, sleep } from './deadline.ts'
-import { judgeBrowser } from './judge.ts'
-import { type BrowserContext, cdpRequests, lookBrowser, readAnswers, settlePage } from './look.ts'
-import type { BrowserJudgement, Ended, MainProcess, UnitState } from './types.ts'
+import { askBrowser, type BrowserContext, lookBrowser } from './look.ts'
+import type { BrowserJudgement, MainProcess } from './types.ts'
 
 /** Between two looks for the listener: four small files of /proc, so often costs little. */
 const LISTEN_POLL_MS = 40
 /**
  * Between two questions over HTTP, each a curl process inside the namespace (25 ms). The page has its title about
- * 0.1 s after the port answers, so the first few come quickly; what is not well by then takes its time. Quicker still
+ * 0.1 s after the port answers, so the first few come quickly; what is not healthy by then takes its time. Quicker still
  * only takes the processor from the browser: at 10 ms it was healthy later than at 60.
  */
 const HTTP_POLL_MS = { first: 60, later: 200, quickMs: 1_500 }
 /** Without a listener of its own, a whole look this often: somebody else may hold the port. */
 const WHOLE_LOOK_MS = 5_000
 
-/** State of the browser's unit and how its last main process ended: one systemctl call. */
+/** The browser's unit; undefined when systemctl did not say. */
 export async function browserUnit(node: string): Promise<UnitState | undefined> {
-  const unit = `chromebox@${node}.service`
-  const look = await show([unit], ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS])
-  const found: UnitShow | undefined = look.seen ? look.value[unit] : undefined
-  if (!found) return undefined
-  return {
-    load: found.LoadState ?? '',
-    active: found.ActiveState ?? '',
-    mainPid: Number(found.MainPID ?? 0),
-    ended: howItEnded(found),
-  }
+  const look = await lookUnit(`chromebox@${node}.service`)
+  return look.seen ? look.value : undefined
 }
 
-export type Verified =
-  | { readonly ok: true; readonly judgement: BrowserJudgement }
-  | { readonly ok: false; readonly judgement: BrowserJudgement; readonly ended?: Ended }
+export interface Verified {
+  readonly ok: boolean
+  readonly judgement: BrowserJudgement
+  /** Of a browser that is gone again. */
+  readonly ended?: Ended
+}
 
 /**
  * Looks until the browser that was just started is healthy, its process has ended, or the time is over.
@@ -56,14 +49,12 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
   let answeredAt: number | undefined
   let wholeAt = performance.now() + WHOLE_LOOK_MS
   while (stat && deadline.leftMs() > 0) {
-    const now = readStat(ctx.p.proc, pid)
-    if (!now || now.startTicks !== stat.startTicks || now.state === 'Z') {
-      return gone(ctx, node)
-    }
+    const now = readRunning(ctx.p.proc, pid)
+    if (now?.startTicks !== stat.startTicks) return gone(ctx, node)
     const listens = holdsListener(ctx.p, pid, node.cdpPort)
     if (listens.seen && listens.value) {
       const main: MainProcess = { pid, startTicks: now.startTicks, ageMs: 0, state: now.state }
-      judgement = await ask(ctx, node, main)
+      judgement = await askBrowser(ctx, node, main, ctx.config.innerDeadlineMs)
       if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
       answeredAt ??= performance.now()
       const quick = performance.now() - answeredAt < HTTP_POLL_MS.quickMs
@@ -79,8 +70,7 @@ export async function verifyBrowser(ctx: BrowserContext, node: Node, deadline: D
   }
   // Without a main pid (systemctl did not say) the whole look is all there is.
   judgement = await lookBrowser(ctx, node)
-  const ok = judgement.verdict.state === 'healthy'
-  return ok ? { ok, judgement } : { ok, judgement }
+  return { ok: judgement.verdict.state === 'healthy', judgement }
 }
 
 /** systemd learns of the end a moment after /proc shows it. */
@@ -94,14 +84,6 @@ async function gone(ctx: BrowserContext, node: Node): Promise<Verified> {
   // Chromium may hand over to a process of its own; the look decides, not the pid.
   if (judgement.verdict.state === 'healthy') return { ok: true, judgement }
   return { ok: false, judgement, ...(unit ? { ended: unit.ended } : {}) }
-}
-
-async function ask(ctx: BrowserContext, node: Node, main: MainProcess): Promise<BrowserJudgement> {
-  const results = await fetchInNetns(node.netns, cdpRequests(node, ctx.config.innerDeadlineMs))
-  const look = { process: { seen: true, value: main } as const, elsewhere: [] }
-  const asked = { title: node.chatTitle, port: node.cdpPort }
-  const answers = readAnswers(ctx.p, node, main, results)
-  return judgeBrowser({ ...look, ...(await settlePage(node, answers, ctx.config.innerDeadlineMs)) }, asked)
 }
 
 /** What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. */

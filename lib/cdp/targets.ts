@@ -1,4 +1,5 @@
 import { domainToUnicode } from 'node:url'
+import { fromJson, list, object, type Reader, record, text, usable } from '../base/shape.ts'
 
 /** One entry of `/json/list`. Everything in it was written by a web page or another program: clean before printing. */
 export interface Target {
@@ -20,6 +21,8 @@ export type PageVerdict =
   /** No page with the title, and one shows the browser's own error page. */
   | { readonly kind: 'errorPage'; readonly page: Target }
 
+const orEmpty: Reader<string> = (v) => (typeof v === 'string' ? v : '')
+const ENTRY = record({ id: text, type: orEmpty, title: orEmpty, url: orEmpty, webSocketDebuggerUrl: orEmpty })
 const WS_URL = /^wss?:\/\/[^/\s]+(\/devtools\/[\x21-\x7e]+)$/
 
 /**
@@ -27,8 +30,8 @@ const WS_URL = /^wss?:\/\/[^/\s]+(\/devtools\/[\x21-\x7e]+)$/
  * `Browser`, and Node's inspector, which has one, has no `webSocketDebuggerUrl`.
  */
 export function parseVersion(body: string): { browser: string; wsUrl: string } | undefined {
-  const data = parseJson(body)
-  if (!isRecord(data)) return undefined
+  const data = fromJson(body, object)
+  if (data === undefined) return undefined
   const { Browser: browser, webSocketDebuggerUrl: wsUrl } = data
   if (typeof browser !== 'string' || browser === '') return undefined
   if (typeof wsUrl !== 'string' || !WS_URL.test(wsUrl) || !wsUrl.includes('/devtools/browser'))
@@ -38,20 +41,14 @@ export function parseVersion(body: string): { browser: string; wsUrl: string } |
 
 /** Parses `/json/list`, in its order. Undefined unless it is an array of targets; odd entries are skipped. */
 export function parseTargets(body: string): Target[] | undefined {
-  const data = parseJson(body)
-  if (!Array.isArray(data)) return undefined
-  const targets: Target[] = []
-  for (const entry of data) {
-    if (!isRecord(entry) || typeof entry.id !== 'string') continue
-    const wsUrl = text(entry.webSocketDebuggerUrl)
-    targets.push({
-      id: entry.id,
-      type: text(entry.type),
-      title: text(entry.title),
-      url: text(entry.url),
-      ...(WS_URL.test(wsUrl) ? { wsUrl } : {}),
-    })
-  }
+  const data = fromJson(
+    body,
+    list<unknown>((v) => v),
+  )
+  if (data === undefined) return undefined
+  const targets = usable(ENTRY)(data).map(({ webSocketDebuggerUrl: wsUrl, ...entry }) =>
+    WS_URL.test(wsUrl) ? { ...entry, wsUrl } : entry,
+  )
   // An array of something else is another program's answer, not a browser without targets.
   return targets.length === 0 && data.length > 0 ? undefined : targets
 }
@@ -63,25 +60,20 @@ export function parseTargets(body: string): Target[] | undefined {
 export function pageVerdict(targets: readonly Target[], title: string): PageVerdict {
   const pages = targets.filter((t) => t.type === 'page')
   if (pages.length === 0) return { kind: 'noPages', types: [...new Set(targets.map((t) => t.type || '?'))] }
-  const [page] = pagesTitled(targets, title)
+  const page = pages.find((t) => !isErrorUrl(t.url) && t.title.includes(title))
   if (page !== undefined) return { kind: 'ok', page }
-  const error = pages.find(isErrorPage)
+  const error = pages.find((t) => isErrorUrl(t.url))
   if (error !== undefined) return { kind: 'errorPage', page: error }
   return { kind: 'missing', titles: pages.map((t) => t.title) }
-}
-
-/** Every page that `pageVerdict` would take, in the list's order. */
-export function pagesTitled(targets: readonly Target[], title: string): Target[] {
-  return targets.filter((t) => t.type === 'page' && !isErrorPage(t) && t.title.includes(title))
 }
 
 /**
  * Whether a page may be the browser's own error page although its URL does not say so: Chromium 156 lists
  * a failed navigation under the URL that was asked for, titled with its host name or, at first, its address. A page
- * of that title looks the same from here; only `location.href` inside it (`chrome-error://…`) tells them apart.
+ * of that title looks the same from here; only `location.href` inside it (`chrome-error://…`) distinguishes them.
  */
 export function mayBeErrorPage(target: Target): boolean {
-  if (isErrorPage(target)) return true
+  if (isErrorUrl(target.url)) return true
   if (target.title === '' || !URL.canParse(target.url)) return false
   return isTitledByHost(target.title, new URL(target.url))
 }
@@ -105,22 +97,7 @@ export function rewriteAuthority(wsUrl: string, host: string, port: number): str
   return `ws://${host.includes(':') ? `[${host}]` : host}:${port}${path}`
 }
 
-function isErrorPage(target: Target): boolean {
-  return target.url.startsWith('chrome-error://')
-}
-
-function parseJson(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : ''
+/** Whether a page that is at this address is the browser's own error page. */
+export function isErrorUrl(url: string): boolean {
+  return url.startsWith('chrome-error:')
 }

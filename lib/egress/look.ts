@@ -7,7 +7,7 @@ import type { Look, Node } from '../base/types.ts'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { run } from '../host/exec.ts'
 import { inNetns } from '../host/netns.ts'
-import { ENDED_PROPS, howItEnded, show } from '../host/systemd.ts'
+import { lookUnit } from '../host/systemd.ts'
 import { ifNames } from '../registry/names.ts'
 import { readNodeEnv } from '../registry/node-env.ts'
 import { readTunnelConf } from '../tunnel/conf-file.ts'
@@ -50,18 +50,13 @@ export async function lookDump(netns: string, wg: string): Promise<Look<WgDump |
   }
 }
 
-async function lookUnit(node: string): Promise<NonNullable<EgressFacts['unit']>> {
-  const name = `netvm-tunnel@${node}.service`
-  const shown = await show([name], ['ActiveState', ...ENDED_PROPS], LOOK_DEADLINE_MS)
-  if (!shown.seen) return shown
-  const unit = shown.value[name] ?? {}
-  const active = unit.ActiveState ?? 'unknown'
-  const ended = howItEnded(unit)
+async function lookTunnelUnit(node: string): Promise<NonNullable<EgressFacts['unit']>> {
+  const unit = await lookUnit(`netvm-tunnel@${node}.service`, LOOK_DEADLINE_MS)
+  if (!unit.seen) return unit
+  const { active, ended } = unit.value
   // systemd forgets a unit that ended cleanly, so "never ran" says nothing here.
-  return {
-    seen: true,
-    value: { active, detail: active === 'active' || ended.how === 'unknown' ? '' : ended.detail },
-  }
+  const detail = active === 'active' || ended.how === 'unknown' ? '' : ended.detail
+  return { seen: true, value: { active: active || 'unknown', detail } }
 }
 
 type ConfLook = { readonly conf?: TunnelConf; readonly problem?: string }
@@ -113,12 +108,9 @@ export async function lookCloser(
   const kept = keptHandshake(ctx.p, node.name)
   const first = await lookDump(node.netns, wg)
   const there = first.seen && first.value !== undefined
-  const again = egressRequests(ctx.config).map((r) => ({
-    ...r,
-    deadlineMs: Math.min(r.deadlineMs, SECOND_ROUND_MS),
-  }))
+  const again = egressRequests(ctx.config, SECOND_ROUND_MS)
   const [unit, endpoints, second] = await Promise.all([
-    lookUnit(node.name),
+    lookTunnelUnit(node.name),
     lookEndpoints(conf),
     there ? fetchInNetns(node.netns, [...again, ...resolverRequests(conf)]) : undefined,
   ])

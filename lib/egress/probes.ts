@@ -2,11 +2,12 @@ import type { Config } from '../base/config.ts'
 import type { FetchRequest, FetchResult } from '../host/curl.ts'
 
 /**
- * The egress probes of one tick, to ride in the same curl process as the CDP requests.
- * Each has the whole probe deadline; bodies are not wanted.
+ * The egress probes of one tick, which share the curl process of the CDP requests. Bodies are not wanted.
+ * @param mostMs a deadline shorter than the probe's own
  */
-export function egressRequests(config: Config): FetchRequest[] {
-  return config.egressUrls.map((url) => ({ url, deadlineMs: config.probeDeadlineMs, wantBody: false }))
+export function egressRequests(config: Config, mostMs = Number.POSITIVE_INFINITY): FetchRequest[] {
+  const deadlineMs = Math.min(config.probeDeadlineMs, mostMs)
+  return config.egressUrls.map((url) => ({ url, deadlineMs, wantBody: false }))
 }
 
 /**

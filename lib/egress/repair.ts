@@ -9,7 +9,7 @@ import { handoverApplied, offerHandover, withdrawHandover } from '../tunnel/hand
 import { keepHandshake } from './kept.ts'
 import { lookDump, wgName } from './look.ts'
 import type { EgressContext, EgressVerdict, TunnelRepair } from './types.ts'
-import { verifyAfterRestart } from './verify.ts'
+import { verifyEgress } from './verify.ts'
 
 /** Above the unit's own TimeoutStopSec + TimeoutStartSec (10 + 30 s), in milliseconds, so that systemd's word comes first. */
 const RESTART_DEADLINE_MS = 42_000
@@ -56,22 +56,24 @@ async function restartAndVerify(
     if (handshake > 0) keepHandshake(ctx.p, node.name, handshake)
     if (offered && (await handoverApplied(ctx.p, node.name, restarting))) {
       // The tunnel is there; the unit's own bookkeeping need not be waited for.
-      const [verdict, job] = await Promise.all([verifyAfterRestart(ctx, node), restarting])
+      const [verdict, job] = await Promise.all([verifyEgress(ctx, node, { afterRestart: true }), restarting])
       return { job, verdict }
     }
     const job = await restarting
     // A restart that systemd calls failed leaves nothing to wait for: one look says what is missing.
-    return { job, verdict: await verifyAfterRestart(ctx, node, job.ok || job.timedOut ? undefined : 0) }
+    const budgetMs = job.ok || job.timedOut ? undefined : 0
+    return { job, verdict: await verifyEgress(ctx, node, { afterRestart: true, budgetMs }) }
   } finally {
     withdrawHandover(ctx.p, node.name)
   }
 }
 
-/** A new interface knows of no handshake; the time of the last one tells a clock that went back. 0 when there is none. */
+/** A new interface knows of no handshake; the time of the last one reveals a clock that went back. 0 when there is none. */
 async function lastHandshake(ctx: EgressContext, node: Node, wg: string): Promise<number> {
   const served = await lastHandshakeOf(ctx.p, wg)
   if (served !== undefined) return served
-  // There too when it is built in. Without it there is nobody to ask, which would take two processes to find out.
+  // Present when WireGuard is built in, too. Without it no interface can be asked, which `lookDump` would take two
+  // processes to find out.
   if (!existsSync('/sys/module/wireguard')) return 0
   const dump = await lookDump(node.netns, wg)
   return Math.max(0, ...((dump.seen && dump.value?.peers) || []).map((peer) => peer.latestHandshakeMs))

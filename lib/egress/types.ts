@@ -19,7 +19,7 @@ export interface EgressFacts {
   readonly wg: string
   /** Results of the requests of `egressRequests`, not seen when curl could not be run. */
   readonly probes: Look<readonly FetchResult[]>
-  /** `undefined` inside: the interface is not there. Absent: nobody asked. */
+  /** `undefined` inside: the interface is not there. Absent: not looked at. */
   readonly dump?: Look<WgDump | undefined>
   /** The peer sent something while the second round of probes ran. */
   readonly rxGrew?: boolean
@@ -33,7 +33,7 @@ export interface EgressFacts {
   readonly confProblem?: string
   /** Wall-clock milliseconds, for the age of handshakes only. */
   readonly wallMs?: number
-  /** Latest handshake that an earlier run kept (wall-clock ms): tells a clock that went back across a reboot. */
+  /** Latest handshake that an earlier run kept (wall-clock ms): reveals a clock that went back across a reboot. */
   readonly keptHandshakeMs?: number
 }
 

@@ -60,11 +60,7 @@ export async function askUplink(
 }
 
 async function ask(ctx: EgressContext, netns: string | undefined): Promise<EgressAnswer> {
-  const requests = egressRequests(ctx.config).map((r) => ({
-    ...r,
-    deadlineMs: Math.min(r.deadlineMs, ASK_DEADLINE_MS),
-  }))
-  const probes = await fetchInNetns(netns, requests)
+  const probes = await fetchInNetns(netns, egressRequests(ctx.config, ASK_DEADLINE_MS))
   if (!probes.seen || probes.value.length === 0) return 'unknown'
   return probes.value.some(answered) ? 'pass' : 'fail'
 }

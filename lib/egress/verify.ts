@@ -1,8 +1,8 @@
+import { deadlineIn, sleep } from '../base/deadline.ts'
 import type { Look, Node } from '../base/types.ts'
 import { type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import { judgeEgress } from './judge.ts'
-import { lookCloser } from './look.ts'
+import { diagnoseEgress } from './diagnose.ts'
 import { answered, egressRequests } from './probes.ts'
 import type { EgressContext, EgressVerdict } from './types.ts'
 
@@ -10,38 +10,25 @@ import type { EgressContext, EgressVerdict } from './types.ts'
 const FIRST_DEADLINES_MS: readonly number[] = [500, 1_000, 2_000]
 /** Between attempts that fail at once (no route, refused): fast, and no busy loop. */
 const PAUSE_MS = 50
+/** Of the last attempt, in milliseconds, however little time is left. */
+const LEAST_DEADLINE_MS = 100
 
-/** Probes until an URL answers through the tunnel, at most `NETVM_TUNNEL_VERIFY`; says what is wrong if none did. */
-export async function verifyEgress(ctx: EgressContext, node: Node): Promise<EgressVerdict> {
-  return verify(ctx, node, false, ctx.config.tunnelVerifyMs)
+export interface VerifyOptions {
+  /** The interface has just been made anew, so any handshake on it is a fresh one. */
+  readonly afterRestart?: boolean
+  /** Milliseconds to go on probing; 0 probes once. Default `NETVM_TUNNEL_VERIFY`. */
+  readonly budgetMs?: number | undefined
 }
 
-/**
- * The same for an interface that has just been made anew, on which any handshake is a fresh one.
- * @param budgetMs milliseconds to go on probing; 0 probes once. Default `NETVM_TUNNEL_VERIFY`.
- */
-export async function verifyAfterRestart(
+/** Probes until an URL answers through the tunnel or the time is over; says what is wrong if none did. */
+export async function verifyEgress(
   ctx: EgressContext,
   node: Node,
-  budgetMs = ctx.config.tunnelVerifyMs,
+  { afterRestart = false, budgetMs = ctx.config.tunnelVerifyMs }: VerifyOptions = {},
 ): Promise<EgressVerdict> {
-  return verify(ctx, node, true, budgetMs)
-}
-
-async function verify(
-  ctx: EgressContext,
-  node: Node,
-  afterRestart: boolean,
-  budgetMs: number,
-): Promise<EgressVerdict> {
-  const configured = tunnelConfigured(ctx.p, node.name)
-  const base = { node: node.name, configured, wg: '' }
-  if (!configured) return judgeEgress({ ...base, probes: { seen: true, value: [] } })
-  const probes = await pollProbes(ctx, node, budgetMs)
-  if (!probes.seen || probes.value.length === 0 || probes.value.some(answered)) {
-    return judgeEgress({ ...base, probes })
-  }
-  return judgeEgress(await lookCloser(ctx, node, probes.value, afterRestart))
+  const none = { seen: true, value: [] } as const
+  const probes = tunnelConfigured(ctx.p, node.name) ? await pollProbes(ctx, node, budgetMs) : none
+  return diagnoseEgress(ctx, node, probes, afterRestart)
 }
 
 async function pollProbes(
@@ -49,17 +36,13 @@ async function pollProbes(
   node: Node,
   budgetMs: number,
 ): Promise<Look<readonly FetchResult[]>> {
-  const end = performance.now() + budgetMs
+  const deadline = deadlineIn(budgetMs)
   for (let attempt = 0; ; attempt++) {
-    const left = end - performance.now()
-    const most = Math.min(FIRST_DEADLINES_MS[attempt] ?? ctx.config.probeDeadlineMs, Math.max(left, 100))
-    const requests = egressRequests(ctx.config).map((r) => ({
-      ...r,
-      deadlineMs: Math.min(r.deadlineMs, most),
-    }))
-    const probes = await fetchInNetns(node.netns, requests)
-    const over = performance.now() + PAUSE_MS >= end
+    const firstMs = FIRST_DEADLINES_MS[attempt] ?? Number.POSITIVE_INFINITY
+    const mostMs = Math.min(firstMs, Math.max(deadline.leftMs(), LEAST_DEADLINE_MS))
+    const probes = await fetchInNetns(node.netns, egressRequests(ctx.config, mostMs))
+    const over = deadline.leftMs() <= PAUSE_MS
     if (over || !probes.seen || probes.value.length === 0 || probes.value.some(answered)) return probes
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+    await sleep(PAUSE_MS)
   }
 }

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { clocks } from '../base/clock.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import { textIfThere } from '../base/files.ts'
 import { fromJson, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
@@ -12,7 +13,6 @@ import { decideDrift, watchdogTimer } from './decide.ts'
 import { findingLine, hookPath } from './ensure.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { type Point, prove } from './proof.ts'
-import { readOptional } from './settings.ts'
 import type { Observation } from './types.ts'
 
 const JOURNAL_DEADLINE_MS = 20_000
@@ -54,7 +54,7 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
     // A timer that has none to read is judged by the release's.
     return seen.units[timer]?.periodMs ?? PERIOD_MS[supervisor]
   }
-  const hook = (node: string) => hookBy(readOptional(hookPath(ctx, node)))
+  const hook = (node: string) => hookBy(textIfThere(hookPath(ctx, node)))
   return prove({ nowMs: at.bootMs, nodes, journal, receipt, periodMs, hook })
 }
 

@@ -1,8 +1,9 @@
 import { basename, dirname } from 'node:path'
+import { textIfThere } from '../base/files.ts'
 import { shellWord } from '../base/os-error.ts'
 import type { Paths } from '../base/paths.ts'
 import type { UnitShow } from '../host/systemd.ts'
-import { dropIn, readOptional } from './settings.ts'
+import { dropIn } from './settings.ts'
 import type { ForeignFile } from './types.ts'
 
 /** What `foreignFiles` reads of a unit. */
@@ -21,7 +22,7 @@ export function foreignFiles(p: Paths, unit: string, shown: UnitShow): ForeignFi
   const dropIns = words(shown.DropInPaths ?? '').filter((path) => path !== dropIn(p, unit))
   return [...whole, ...dropIns].map((path) => ({
     path: shellWord(path),
-    keys: keys(readOptional(path) ?? ''),
+    keys: keys(textIfThere(path) ?? ''),
   }))
 }
 

@@ -4,9 +4,9 @@ import { attempt } from '../base/attempt.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
-import { listenersIn } from '../host/listener.ts'
+import { listenersIn } from '../host/listeners.ts'
 import { lookNetns } from '../host/netns.ts'
-import { listPids, netnsInode, readArgv } from '../host/proc.ts'
+import { listPids, namespaceOf, readArgv } from '../host/proc.ts'
 import type { Legacy } from './types.ts'
 
 /**
@@ -81,8 +81,7 @@ function strayBrowser(p: Paths, node: Node, netns: number | undefined): Legacy[]
     if (!argv.slice(1).some((a) => marks.includes(a)) || argv.some((a) => a.startsWith('--type='))) continue
     if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
     // The same port in another namespace is another node's, or nobody's, business.
-    const inside = netnsInode(p.proc, pid)
-    if (!inside.seen || inside.value !== netns) continue
+    if (namespaceOf(p.proc, pid) !== netns) continue
     const what = `a browser outside chromebox@${node.name}.service (pid ${pid}, ${clean(argv[0] ?? '', 60)})`
     found.push({ scope: node.name, what, remove: `kill ${pid}`, armed: false })
   }
@@ -90,7 +89,7 @@ function strayBrowser(p: Paths, node: Node, netns: number | undefined): Legacy[]
 }
 
 function strayRelay(p: Paths, node: Node): Legacy[] {
-  const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
+  const listeners = listenersIn(p, node.netns, node.cdpPort, node.peer)
   if (!listeners.seen) return []
   return listeners.value.flatMap(({ pid }): Legacy[] => {
     // Our socket belongs to systemd itself.

@@ -1,9 +1,10 @@
-import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { attempt } from '../base/attempt.ts'
 import { monotonicMs } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
+import { textIfThere } from '../base/files.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import { run } from '../host/exec.ts'
@@ -16,7 +17,7 @@ import { LOOPS, nodeParts, nodeTarget, watchdogService, watchdogTimer } from './
 import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
-import { dropIn, queueReady, readOptional, wantedFiles } from './settings.ts'
+import { dropIn, queueReady, wantedFiles } from './settings.ts'
 import type { NodeLook, Observation, Orphan, UnitLook } from './types.ts'
 
 export interface EnsureContext {
@@ -93,7 +94,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
     nowMs: monotonicMs(),
     bootIdMissing: !existsSync(p.bootIdFile),
     nodes: active.map((node): NodeLook => {
-      const files = wantedFiles(p, node).map((want) => ({ want, have: readOptional(want.path) }))
+      const files = wantedFiles(p, node).map((want) => ({ want, have: textIfThere(want.path) }))
       const tunnel = tunnelConfigured(p, node.name)
       return { node, files, queueReady: queueReady(p, node.name), tunnelConfigured: tunnel }
     }),
@@ -216,9 +217,7 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
 
 /** The release's own copy of a unit file, which scripts/install puts beside the programs. */
 function unitCopy(name: string): string | undefined {
-  return attempt(() =>
-    readFileSync(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', name), 'utf8'),
-  )
+  return attempt(() => textIfThere(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', name)))
 }
 
 const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

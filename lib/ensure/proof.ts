@@ -1,8 +1,7 @@
 /** D7 as a checklist: for every active node, proof that its supervisors run, silently. Pure. */
 
 import { seconds } from '../base/text.ts'
-import type { Look, Supervisor, VerdictState } from '../base/types.ts'
-import { SUPERVISORS } from '../evidence/owners.ts'
+import { type Look, SUPERVISORS, type Supervisor, type VerdictState } from '../base/types.ts'
 import type { JournalFacts, JournalRun } from '../evidence/types.ts'
 import { SLACK_MS } from './finding.ts'
 

@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { attempt } from '../base/attempt.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
@@ -46,16 +46,6 @@ OnActiveSec=
 OnActiveSec=${firstElapseS}s
 OnUnitActiveSec=${periodS}s
 `
-}
-
-export function readOptional(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw error
-  }
 }
 
 /** Whether the node's CDP queue is there for the group that shares it. */

@@ -1,9 +1,10 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { clocks } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
 import { elapsedMs } from '../base/damping.ts'
+import { namesIn } from '../base/files.ts'
 import { intentPath, type Paths } from '../base/paths.ts'
-import type { Look, Node, Now, Receipt, Supervisor } from '../base/types.ts'
+import { type Look, type Node, type Now, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { parseIntent, pauseLeftMs } from '../store/intent.ts'
 import { decide } from './decide.ts'
 import { lookAtJournal } from './journal.ts'
@@ -11,7 +12,6 @@ import { lookLive } from './live.ts'
 import { lookAtLogs } from './logs.ts'
 import { type MemoryPolicy, readMemory } from './memory.ts'
 import { ownIdMap, Trust } from './owner.ts'
-import { SUPERVISORS } from './owners.ts'
 import { hostNamespaces, trustedReceipt } from './receipts.ts'
 import { judgeSight, lookAtShell, type Sight } from './sight.ts'
 import { lookAtTunnel } from './tunnel.ts'
@@ -129,19 +129,13 @@ const OTHERS = 12
 function askTheOthers(p: Paths, trust: Trust, bootId: string) {
   const found: Receipt[] = []
   for (const s of SUPERVISORS)
-    for (const name of list(`${p.receipts}/${s}`).slice(0, OTHERS)) {
-      const look = trustedReceipt(p, trust, s, name)
+    for (const file of namesIn(`${p.receipts}/${s}`)
+      .filter((f) => f.endsWith('.json'))
+      .slice(0, OTHERS)) {
+      const look = trustedReceipt(p, trust, s, file.slice(0, -'.json'.length))
       if (look.seen && look.value) found.push(look.value)
     }
   return hostNamespaces(found, bootId)
-}
-
-function list(dir: string): string[] {
-  try {
-    return readdirSync(dir).flatMap((f) => (f.endsWith('.json') ? [f.slice(0, -5)] : []))
-  } catch {
-    return []
-  }
 }
 
 /** The pause on record, read without touching it (the supervisors repair a corrupt one). */

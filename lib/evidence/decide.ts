@@ -1,8 +1,8 @@
 import { seconds } from '../base/text.ts'
-import type { Layer } from '../base/types.ts'
+import { type Layer, SUPERVISORS } from '../base/types.ts'
 import { text } from '../report/codes.ts'
 import { unanswered } from './live-marks.ts'
-import { MAX_PERIODS, OF_THE_BROWSER, OWNER, PERIOD_MS, SUPERVISORS } from './owners.ts'
+import { MAX_PERIODS, OF_THE_BROWSER, OWNER, PERIOD_MS } from './owners.ts'
 import { addedSince, blindRun, type Heard, hear, type Statement, tunnelOf } from './statements.ts'
 import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Unknown, Word } from './types.ts'
 import { nothing, weigh } from './weigh.ts'
@@ -36,16 +36,16 @@ function notesOf(facts: NodeFacts): string[] {
 const newest = (heard: Heard, s: Statement['supervisor']): Statement | undefined =>
   heard.statements.findLast((x) => x.supervisor === s)
 
-/** Whether a layer was seen well within its time, or is none of this node's. */
-function isWell(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
+/** Whether a layer was seen healthy recently enough, or the node has no such layer. */
+function isHealthy(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
   if (k.state === 'ok' || k.state === 'absent') return true
   if (k.layer !== 'egress' || k.state === 'fail') return false
-  // Well as a whole, and only whether there is a tunnel is not known: either way the node is up.
+  // Healthy as a whole, and only whether there is a tunnel is not known: either way the node is up.
   const core = newest(heard, OWNER.egress)
-  return core?.tunnelNotTold === true && !addedSince(tunnelOf(facts), core.atBootMs)
+  return core?.tunnelUnknown === true && !addedSince(tunnelOf(facts), core.atBootMs)
 }
 
-/** Why a layer is not known to be well, and who looks next. */
+/** Why a layer is not known to be healthy, and which supervisor looks next. */
 function notSeen(facts: NodeFacts, heard: Heard, k: LayerKnowledge): string {
   const who = k.next ?? (k.layer === 'registry' ? OWNER.process : OWNER[k.layer])
   const units = facts.units.seen ? facts.units.value : undefined
@@ -80,7 +80,7 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
   const process = at('process')
   const answers = isAnswering(facts)
   const broken = layers.find((l) => l.state === 'fail')
-  // STOPPED needs a look made now, at the process table or by systemd; what a run saw is history.
+  // STOPPED needs a look made now, at the process table or by systemd; what a run saw is past.
   const gone = process.state === 'fail' && (process.source === 'live' || process.source === 'unit')
   if (gone && !answers) return { word: 'STOPPED', on: process, reason: process.note }
   if (broken !== undefined) return { word: 'DEGRADED', on: broken, reason: broken.note }
@@ -90,7 +90,7 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
     const reason = `${silent}: ${OWNER.cdp} and ${OWNER.relay} tell which of the two it is`
     return { word: 'DEGRADED', on: { ...nothing('cdp'), source: 'live' }, reason }
   }
-  const missing = layers.find((l) => !isWell(facts, heard, l))
+  const missing = layers.find((l) => !isHealthy(facts, heard, l))
   if (missing !== undefined) {
     const untold = heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor))
     if (untold) return { word: 'DEGRADED', reason: text('last-run-failed') }
@@ -121,8 +121,8 @@ function oldest(layers: readonly LayerKnowledge[]): LayerKnowledge | undefined {
 /**
  * The word for one node. Pure.
  *
- * A live look always wins over evidence, in both directions; evidence speaks for the layers nobody
- * could look at. A hold counts while nothing shows the node up.
+ * A live look always wins over evidence, in both directions; evidence counts for the layers that
+ * could not be looked at. A hold counts while nothing shows the node up.
  */
 export function decide(facts: NodeFacts): NodeVerdict {
   const heard = hear(facts)

@@ -1,21 +1,20 @@
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
+import { fromJson, type Json, object } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
-import { meaning, readTold } from './told.ts'
-import type { JournalFacts, JournalRun, Told } from './types.ts'
+import { meaning, readMessage } from './message.ts'
+import type { JournalFacts, JournalRun, Message } from './types.ts'
 
 /** Message ids of systemd (`journalctl --catalog`, systemd/sd-messages.h). */
 const UNIT_SUCCESS = '7ad2d189f7e94e70a38c781354912448'
 const UNIT_FAILURE = 'd9b373ed55a64feb8242e02dbe79a49c'
 const JOURNAL_DROPPED = 'a596d6fe7bfa4994828e72309e95d61e'
 
-type Entry = Record<string, unknown>
-
 /**
  * A field of journalctl's JSON. Text with control characters or broken UTF-8 comes as an array of byte
  * values, a field too large as null, a field that is there twice as an array of texts.
  */
-export function field(entry: Entry, name: string): string {
+export function field(entry: Json, name: string): string {
   const v = entry[name]
   if (typeof v === 'string') return v
   if (!Array.isArray(v)) return ''
@@ -31,7 +30,7 @@ function unitName(unit: string): { supervisor: Supervisor; node?: string } | und
   return unit === 'agent-health.service' ? { supervisor: 'agent-health' } : undefined
 }
 
-interface Line extends Told {
+interface Line extends Message {
   readonly level: string
 }
 
@@ -50,7 +49,7 @@ function outcomeOf(success: boolean, lines: readonly Line[]): JournalRun['outcom
 
 /**
  * Reads `journalctl -o json`, oldest entry first, into runs per node. Only entries that root wrote may be
- * passed in (`_UID=0`): PID 1 tells how runs ended, the runs tell what they found. Pure.
+ * passed in (`_UID=0`): PID 1 reports how runs ended, the runs report what they found. Pure.
  */
 export function parseRuns(
   json: string,
@@ -62,7 +61,7 @@ export function parseRuns(
   const incomplete = new Map<string, string>()
   for (const raw of json.split('\n')) {
     if (raw === '') continue
-    const entry = parseEntry(raw)
+    const entry = fromJson(raw, object)
     // A torn line: what it said is lost, and it may have been a failure.
     if (entry === undefined) {
       for (const n of nodes) incomplete.set(n, 'an entry cannot be read')
@@ -89,7 +88,7 @@ export function parseRuns(
       const level =
         field(entry, 'NETVM_LEVEL') || (Number(field(entry, 'PRIORITY') || 6) <= 3 ? 'FAIL' : 'INFO')
       const of: Pending = pending.get(unit) ?? new Map()
-      of.set(about, [...(of.get(about) ?? []), { level, ...readTold(text, field(entry, 'NETVM_LAYER')) }])
+      of.set(about, [...(of.get(about) ?? []), { level, ...readMessage(text, field(entry, 'NETVM_LAYER')) }])
       pending.set(unit, of)
     } else if (id === UNIT_SUCCESS || id === UNIT_FAILURE) {
       const ms = (clock: string) => Number(field(entry, `__${clock}_TIMESTAMP`)) / 1000
@@ -119,13 +118,4 @@ function concerns(message: string, node: string): boolean {
     message.includes(`chromebox-watchdog@${node}.service`) ||
     /cdp-relay-watchdog\.service|agent-health\.service|init\.scope/.test(message)
   )
-}
-
-function parseEntry(raw: string): Entry | undefined {
-  try {
-    const v: unknown = JSON.parse(raw)
-    return typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Entry) : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -1,9 +1,9 @@
 import type { Clocks } from '../base/damping.ts'
 import { clean, seconds } from '../base/text.ts'
-import type { Look } from '../base/types.ts'
+import { type Look, SUPERVISORS } from '../base/types.ts'
 import { run } from '../host/exec.ts'
 import { parseRuns } from './journal-parse.ts'
-import { MAX_PERIODS, PERIOD_MS, SUPERVISORS } from './owners.ts'
+import { MAX_PERIODS, PERIOD_MS } from './owners.ts'
 import type { JournalFacts } from './types.ts'
 import { unitOf } from './units.ts'
 
@@ -18,7 +18,7 @@ const ENTRIES_PER_NODE = 150
 export function journalProblem(stderr: string, code: number | null): string | undefined {
   if (/No journal files were found/i.test(stderr)) return 'no journal files were found'
   if (/insufficient permissions|not seeing messages from other users/i.test(stderr))
-    return 'no permission to read the system’s journal'
+    return "no permission to read the system's journal"
   if (/Failed to parse timestamp/i.test(stderr)) return 'journalctl did not take the time'
   if (code !== 0) return `journalctl: ${clean(stderr.trim(), 120) || `exit code ${code}`}`
   return undefined

@@ -32,8 +32,8 @@ const isStopped = (live: LiveFacts): boolean =>
   live.process.seen && /^[Tt]$/.test(live.process.value?.state ?? '')
 
 /**
- * Asked over the relay and not answered as a browser does, which alone does not tell whether the browser or the
- * relay is at fault: the one who looks from inside the namespace knows. Undefined when it tells.
+ * Asked over the relay and not answered as a browser answers, which alone does not show whether the browser or the
+ * relay is at fault: the watchdog looks from inside the namespace. Undefined when the answer is conclusive.
  */
 export function unanswered(live: LiveFacts): string | undefined {
   const answer = answerOf(live)

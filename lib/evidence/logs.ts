@@ -1,8 +1,7 @@
 import type { Paths } from '../base/paths.ts'
-import type { Look, Supervisor } from '../base/types.ts'
+import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { meaning, readMessage } from './message.ts'
 import type { Trust } from './owner.ts'
-import { SUPERVISORS } from './owners.ts'
-import { meaning, readTold } from './told.ts'
 import type { LogFacts, LogLine } from './types.ts'
 
 /** Far more than three periods write, and read in one go. */
@@ -27,7 +26,7 @@ export function parseLog(
     const m = LINE.exec(raw)
     const wallMs = Date.parse(m?.[1] ?? '')
     if (m === null || !Number.isFinite(wallMs)) return []
-    return [{ supervisor, node: m[3] ?? '', wallMs, level: m[2] ?? '', ...readTold(m[4] ?? '') }]
+    return [{ supervisor, node: m[3] ?? '', wallMs, level: m[2] ?? '', ...readMessage(m[4] ?? '') }]
   })
 }
 

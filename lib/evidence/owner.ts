@@ -1,8 +1,9 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readSync } from 'node:fs'
+import { errnoOf, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Look } from '../base/types.ts'
 
-/** How user ids look from here: in a user namespace the host's root is an id nobody has. */
+/** How user ids look from here: in a user namespace the host's root is an unmapped id. */
 export interface IdMap {
   /** The first user namespace: ids are what they are everywhere else. */
   readonly initial: boolean
@@ -31,14 +32,14 @@ export function parseIdMap(uidMap: string | undefined, overflow = 65_534): IdMap
 
 /** The map of this process. */
 export function ownIdMap(proc: string): IdMap {
-  const overflow = Number(readOr(`${proc}/sys/kernel/overflowuid`) ?? 65_534)
-  return parseIdMap(readOr(`${proc}/self/uid_map`), Number.isSafeInteger(overflow) ? overflow : 65_534)
+  const overflow = Number(textOf(`${proc}/sys/kernel/overflowuid`) ?? 65_534)
+  return parseIdMap(textOf(`${proc}/self/uid_map`), Number.isSafeInteger(overflow) ? overflow : 65_534)
 }
 
 /**
  * May a file with this owner have been written by the host's root? In the first user namespace that is
  * uid 0. In any other, uid 0 is whoever made the namespace, an ordinary user perhaps, and the host's root
- * is one of those nobody is mapped to: such a file was at least not written by anybody in here.
+ * is one of those that are not mapped: such a file was at least not written from in here.
  */
 export function maybeRoot(uid: number, map: IdMap): boolean {
   return map.initial ? uid === 0 : uid === map.overflow && !map.mapped(uid)
@@ -63,34 +64,21 @@ export class Trust {
 
   /** Reads a whole file; undefined when it is not there. Not seen: unreadable, too big, or not surely root's. */
   read(path: string, maxBytes = 256 * 1024): Look<string | undefined> {
-    const opened = this.open(path)
-    if (!opened.seen || opened.value === undefined) return opened as Look<undefined>
-    const { fd, size } = opened.value
-    try {
-      if (size > maxBytes) return { seen: false, why: `larger than ${maxBytes} bytes` }
-      return { seen: true, value: readFileSync(fd, 'utf8') }
-    } catch (err) {
-      return { seen: false, why: errno(err) }
-    } finally {
-      closeSync(fd)
-    }
+    return this.open(path, (fd, size) =>
+      size > maxBytes
+        ? { seen: false, why: `larger than ${maxBytes} bytes` }
+        : { seen: true, value: readFileSync(fd, 'utf8') },
+    )
   }
 
   /** The last `bytes` of a file (whole when it is shorter). */
   tail(path: string, bytes: number): Look<{ text: string; whole: boolean } | undefined> {
-    const opened = this.open(path)
-    if (!opened.seen || opened.value === undefined) return opened as Look<undefined>
-    const { fd, size } = opened.value
-    try {
+    return this.open(path, (fd, size) => {
       const from = Math.max(0, size - bytes)
       const buffer = Buffer.allocUnsafe(size - from)
       const n = readSync(fd, buffer, 0, buffer.length, from)
       return { seen: true, value: { text: buffer.toString('utf8', 0, n), whole: from === 0 } }
-    } catch (err) {
-      return { seen: false, why: errno(err) }
-    } finally {
-      closeSync(fd)
-    }
+    })
   }
 
   /**
@@ -103,26 +91,29 @@ export class Trust {
     try {
       return { seen: true, value: lstatSync(path).ctimeMs }
     } catch (err) {
-      return errno(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errno(err) }
+      return errnoOf(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errnoOf(err) }
     }
   }
 
-  private open(path: string): Look<{ fd: number; size: number } | undefined> {
+  private open<T>(path: string, use: (fd: number, size: number) => Look<T>): Look<T | undefined> {
     const dir = this.directory(path.slice(0, path.lastIndexOf('/')))
     if (dir === 'ENOENT') return { seen: true, value: undefined }
     if (dir !== undefined) return { seen: false, why: dir }
-    let fd: number
+    let fd: number | undefined
     try {
       // Not through a link, and not blocking on a FIFO somebody put there.
       fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+      const st = fstatSync(fd)
+      const fault = st.isFile() ? this.fault(st, SHARED) : 'not a file'
+      return fault === undefined ? use(fd, st.size) : { seen: false, why: fault }
     } catch (err) {
-      return errno(err) === 'ENOENT' ? { seen: true, value: undefined } : { seen: false, why: errno(err) }
+      const code = errnoOf(err)
+      return fd === undefined && code === 'ENOENT'
+        ? { seen: true, value: undefined }
+        : { seen: false, why: code }
+    } finally {
+      if (fd !== undefined) closeSync(fd)
     }
-    const st = fstatSync(fd)
-    const fault = st.isFile() ? this.fault(st, SHARED) : 'not a file'
-    if (fault === undefined) return { seen: true, value: { fd, size: st.size } }
-    closeSync(fd)
-    return { seen: false, why: fault }
   }
 
   /** Why a directory cannot be trusted; `ENOENT` when it is not there; undefined when it can. */
@@ -140,7 +131,7 @@ export class Trust {
         fault = st.isDirectory() ? this.fault(st, ours ? SHARED : constants.S_IWOTH) : `${at} is no directory`
         if (fault !== undefined) fault = `${at}: ${fault}`
       } catch (err) {
-        fault = errno(err) === 'ENOENT' ? 'ENOENT' : `${at}: ${errno(err)}`
+        fault = errnoOf(err) === 'ENOENT' ? 'ENOENT' : `${at}: ${errnoOf(err)}`
       }
     this.dirs.set(at, fault)
     return fault
@@ -153,16 +144,4 @@ export class Trust {
     if ((st.mode & forbidden) !== 0) return 'others may write to it'
     return undefined
   }
-}
-
-function readOr(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
-}
-
-function errno(err: unknown): string {
-  return (err as NodeJS.ErrnoException).code ?? String(err)
 }

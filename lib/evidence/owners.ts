@@ -1,7 +1,5 @@
 import type { Layer, Supervisor } from '../base/types.ts'
 
-export const SUPERVISORS: readonly Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
-
 /** The path of a node as the status shows it; `registry` is where the node's name comes from. */
 export const PATH = ['netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api'] as const
 

@@ -1,9 +1,8 @@
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { clean, seconds } from '../base/text.ts'
-import type { Supervisor } from '../base/types.ts'
+import { SUPERVISORS, type Supervisor } from '../base/types.ts'
 import type { Collected, Judged } from './collect.ts'
 import { phrase } from './decide.ts'
-import { SUPERVISORS } from './owners.ts'
 import { hear } from './statements.ts'
 import type { Unknown } from './types.ts'
 

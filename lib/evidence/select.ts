@@ -14,7 +14,7 @@ import {
 export interface Selection {
   readonly config: Config
   readonly nodes: readonly Node[]
-  /** Rows that were refused; nobody supervises them. Empty when nodes were named. */
+  /** Rows that were refused; they are not supervised. Empty when nodes were named. */
   readonly refused: readonly RowError[]
   readonly registry: ParsedRegistry
 }

@@ -1,8 +1,8 @@
-import { readFileSync, readlinkSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
+import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Look } from '../base/types.ts'
-import { canSeeAll } from '../host/proc.ts'
+import { canSeeAll, namespaceOf } from '../host/proc.ts'
 import { type IdMap, ownIdMap } from './owner.ts'
 
 /** What a shell is, found by looking; nothing here comes from its uid. */
@@ -33,6 +33,10 @@ export interface Sight {
 const yes: Look<true> = { seen: true, value: true }
 const no = (why: string): { readonly seen: false; readonly why: string } => ({ seen: false, why })
 
+/** Why it is not known that a namespace of this shell is the host's. */
+export const untold = (kind: 'PID' | 'network'): string =>
+  `no receipt says which ${kind} namespace is the host's`
+
 /** Looks at the shell we run in. */
 export function lookAtShell(
   p: Paths,
@@ -40,8 +44,8 @@ export function lookAtShell(
   ids: IdMap = ownIdMap(p.proc),
   addresses: ReadonlySet<string> = ownAddresses(p),
 ): Shell {
-  const net = inode(`${p.proc}/self/ns/net`)
-  const pid = inode(`${p.proc}/self/ns/pid`)
+  const net = namespaceOf(p.proc, 'self', 'net')
+  const pid = namespaceOf(p.proc, 'self', 'pid')
   return {
     ...(net === undefined ? {} : { net }),
     ...(pid === undefined ? {} : { pid }),
@@ -56,7 +60,7 @@ export function lookAtShell(
  * Decides what counts as seen. Pure.
  *
  * With receipts of this boot the inodes decide. Without (just booted, or no permission to read them) a
- * look counts only where nobody without power could have staged it, in the first user namespace: for the
+ * look counts only where nobody without privileges could have staged it, in the first user namespace: for the
  * network with the node's own address on an interface, for processes as far as a browser is there.
  */
 export function judgeSight(s: Shell): Sight {
@@ -65,15 +69,14 @@ export function judgeSight(s: Shell): Sight {
     : s.hostNs === undefined
       ? s.firstUserNs
         ? yes
-        : no('no receipt says which PID namespace is the host’s, and this is a user namespace')
+        : no(`${untold('PID')}, and this is a user namespace`)
       : s.pid === s.hostNs.pid
         ? yes
         : no('own PID namespace')
   const network = (gateway: string): Look<true> => {
     if (s.hostNs !== undefined) return s.net === s.hostNs.net ? yes : no('own network namespace')
-    if (!s.firstUserNs)
-      return no('no receipt says which network namespace is the host’s, and this is a user namespace')
-    return s.addresses.has(gateway) ? yes : no('no receipt says which network namespace is the host’s')
+    if (!s.firstUserNs) return no(`${untold('network')}, and this is a user namespace`)
+    return s.addresses.has(gateway) ? yes : no(untold('network'))
   }
   const blind: string[] = []
   if (!processes.seen) blind.push(`processes: ${processes.why}`)
@@ -98,11 +101,9 @@ export function localAddresses(fibTrie: string): ReadonlySet<string> {
  * which the kernel sets up to a second after a veth pair came up.
  */
 function ownAddresses(p: Paths): ReadonlySet<string> {
-  try {
-    return localAddresses(readFileSync(`${p.proc}/net/fib_trie`, 'utf8'))
-  } catch {
-    // No such file in a kernel without it, or below a /proc that does not know this process.
-  }
+  // No such file in a kernel without it, or below a /proc that does not know this process.
+  const table = textOf(`${p.proc}/net/fib_trie`)
+  if (table !== undefined) return localAddresses(table)
   const found = new Set<string>()
   try {
     for (const list of Object.values(networkInterfaces()))
@@ -111,13 +112,4 @@ function ownAddresses(p: Paths): ReadonlySet<string> {
     // Without netlink (a unit without AF_NETLINK) nothing is known of interfaces; see `judgeSight`.
   }
   return found
-}
-
-function inode(path: string): number | undefined {
-  try {
-    const n = Number(/\[(\d+)\]$/.exec(readlinkSync(path))?.[1])
-    return Number.isSafeInteger(n) ? n : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -1,8 +1,17 @@
 import { EXIT } from '../base/exit-codes.ts'
-import type { Layer, MarkState, Receipt, Supervisor } from '../base/types.ts'
-import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, SUPERVISORS, VOUCHED } from './owners.ts'
-import { meaning } from './told.ts'
-import type { FactState, JournalRun, LogLine, NodeFacts, Source, Told, TunnelFact, Unknown } from './types.ts'
+import { type Layer, type MarkState, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { meaning } from './message.ts'
+import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
+import type {
+  FactState,
+  JournalRun,
+  LogLine,
+  Message,
+  NodeFacts,
+  Source,
+  TunnelFact,
+  Unknown,
+} from './types.ts'
 
 /** What a statement says of one layer. */
 export interface Mark {
@@ -23,8 +32,8 @@ export interface Statement {
   readonly failedSomewhere: boolean
   /** The run as a whole was healthy. */
   readonly healthy: boolean
-  /** A run that ended well, of which nobody can say whether it found a tunnel or none to be looked at. */
-  readonly tunnelNotTold?: true
+  /** A run that ended well, of which it is not known whether it found a tunnel. */
+  readonly tunnelUnknown?: true
 }
 
 /** A run writes its receipt and exits within this time; a later exit belongs to a later run. */
@@ -49,23 +58,26 @@ function tooOld(facts: NodeFacts, s: Supervisor, atBootMs: number): string | und
 }
 
 /** Why a receipt does not count, or undefined when it does. */
-export function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
+function whyNot(r: Receipt, facts: NodeFacts): string | undefined {
   if (r.node !== facts.node) return 'it is about another node'
   if (r.at.bootId !== facts.now.bootId) return 'it is from another boot'
   return tooOld(facts, r.supervisor, r.at.bootMs)
 }
 
-function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
-  const isVoid = (layer: Layer): boolean =>
-    OF_THE_BROWSER.has(layer) && browserSince !== undefined && r.at.bootMs < browserSince
+/** Whether what was said at that time is about a browser before this one. */
+function isVoid({ units }: Pick<NodeFacts, 'units'>, layer: Layer, atBootMs: number): boolean {
+  const since = units.seen ? units.value.browser.sinceBootMs : undefined
+  return OF_THE_BROWSER.has(layer) && since !== undefined && atBootMs < since
+}
+
+function fromReceipt(r: Receipt, facts: NodeFacts): Statement {
   const marks = new Map<Layer, Mark>()
   for (const m of r.layers) {
     const state = factState(m.state)
-    if (state === undefined) continue
-    if (isVoid(m.layer)) continue
-    // It asks for the version alone: whether the list of targets comes as well is the watchdog's to say.
+    if (state === undefined || isVoid(facts, m.layer, r.at.bootMs)) continue
+    // It asks for the version alone; whether the list of targets can be read is the watchdog's to say.
     if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
-    // A run that was cut short before it could tell vouches for nothing; a pause is told over what was seen.
+    // A run that was cut short vouches for nothing; a pause is recorded over what was seen.
     const vague = r.verdict.state === 'unknown' && r.verdict.layer === undefined
     if (vague && r.verdict.code !== 'paused' && state === 'ok') continue
     const code = m.code === undefined ? {} : { code: m.code }
@@ -74,7 +86,7 @@ function fromReceipt(r: Receipt, browserSince: number | undefined): Statement {
   const { state, layer, code, reason: note } = r.verdict
   // A run that stopped at a layer below its own may have seen that one fail, and says so in its mark.
   const seen = state === 'unknown' && layer !== undefined ? marks.get(layer)?.state : undefined
-  if (layer !== undefined && state !== 'healthy' && !isVoid(layer) && seen !== 'fail')
+  if (layer !== undefined && state !== 'healthy' && !isVoid(facts, layer, r.at.bootMs) && seen !== 'fail')
     marks.set(layer, { state: state === 'unhealthy' ? 'fail' : 'unknown', note, code })
   return {
     source: 'receipt',
@@ -97,16 +109,13 @@ export function addedSince(tunnel: TunnelFact | undefined, endBootMs: number): b
   return tunnel?.configured === true && endBootMs - SAME_RUN_MS < tunnel.sinceBootMs
 }
 
-/** A run that ended well and left nothing but that. Undefined when it may have ended so for another reason. */
+/** A run that ended with success and left nothing else. Undefined when it may have ended so for another reason. */
 function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Statement | undefined {
   // A paused node is looked at, and no finding makes the run fail.
   const pause = facts.pausedBootMs
   if (pause !== undefined && at >= pause.from && at <= pause.until + SAME_RUN_MS) return undefined
-  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
-  const marks = new Map<Layer, Mark>()
-  for (const layer of VOUCHED[s])
-    if (!(OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince))
-      marks.set(layer, { state: 'ok', note: '' })
+  const vouched = VOUCHED[s].filter((layer) => !isVoid(facts, layer, at))
+  const marks = new Map<Layer, Mark>(vouched.map((layer) => [layer, { state: 'ok', note: '' }]))
   const base = { source, supervisor: s, atBootMs: at, failedSomewhere: false, healthy: true }
   if (!marks.has('egress')) return { ...base, marks }
   // A run over a node without a tunnel ends as well as one that found the tunnel working.
@@ -115,23 +124,21 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   // That systemd found the file when it last started the tunnel does not say that the run still did.
   else if (tunnel?.source !== 'live' || addedSince(tunnel, at)) {
     marks.set('egress', { state: 'unknown', note: 'the last run does not say whether there is a tunnel' })
-    return { ...base, marks, tunnelNotTold: true }
+    return { ...base, marks, tunnelUnknown: true }
   }
   return { ...base, marks }
 }
 
-/** A fault that a line tells, or one of which only that much is known. Undefined for one of a browser before this. */
+/** A fault that a line reports, or one of which nothing else is known. Undefined when it is about an earlier browser. */
 function failure(
   s: Supervisor,
   source: Source,
   at: number,
   facts: NodeFacts,
-  told?: Told,
+  message?: Message,
 ): Statement | undefined {
-  const { layer, text = '', code, cause } = told ?? {}
-  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
-  if (layer !== undefined && OF_THE_BROWSER.has(layer) && browserSince !== undefined && at < browserSince)
-    return undefined
+  const { layer, text = '', code, cause } = message ?? {}
+  if (layer !== undefined && isVoid(facts, layer, at)) return undefined
   const because = cause ?? code
   const mark: Mark = { state: 'fail', note: text, ...(because === undefined ? {} : { code: because }) }
   const marks = new Map<Layer, Mark>(layer === undefined ? [] : [[layer, mark]])
@@ -146,7 +153,7 @@ const NEVER_STARTED = 200
 
 /**
  * That the last run of a supervisor ended without a look at anything: its program cannot be started, it was refused
- * its configuration, it was killed. Undefined when it looked, or when a receipt tells it better. Pure.
+ * its configuration, it was killed. Undefined when it looked, or when a receipt says more. Pure.
  */
 export function blindRun(
   facts: Pick<NodeFacts, 'units' | 'receipts' | 'now'>,
@@ -158,9 +165,9 @@ export function blindRun(
   if (!ended || result === 'success' || (result === 'exit-code' && status === EXIT.UNHEALTHY))
     return undefined
   const look = facts.receipts[s]
-  const told = look.seen && look.value?.at.bootId === facts.now.bootId ? look.value.at.bootMs : undefined
+  const receiptMs = look.seen && look.value?.at.bootId === facts.now.bootId ? look.value.at.bootMs : undefined
   const runMs = s === 'chromebox-watchdog' ? SAME_RUN_MS : LOOP_RUN_MS
-  if (told !== undefined && told >= exitBootMs - runMs) return undefined
+  if (receiptMs !== undefined && receiptMs >= exitBootMs - runMs) return undefined
   if (result !== 'exit-code') return `the last run of ${s} was cut short (${result})`
   const how = status >= NEVER_STARTED ? 'systemd cannot start its program, ' : ''
   return `the last run of ${s} could not look (${how}exit ${status})`
@@ -169,7 +176,7 @@ export function blindRun(
 function fromJournal(run: JournalRun, facts: NodeFacts): Statement | undefined {
   if (run.outcome === 'success') return vouch(run.supervisor, 'journal', run.endBootMs, facts)
   if (run.outcome === 'locked') return undefined
-  // The journal does not tell with which status a run ended; of the last one systemd does.
+  // The journal does not record with which status a run ended; systemd keeps that of the last one.
   const last = facts.units.seen ? facts.units.value.runs[run.supervisor] : undefined
   const same = last?.ended === true && Math.abs(last.exitBootMs - run.endBootMs) < SAME_RUN_MS
   if (same && last.status !== EXIT.UNHEALTHY) return undefined
@@ -185,7 +192,7 @@ function fromLog(line: LogLine, facts: NodeFacts): Statement | undefined {
   return failure(line.supervisor, 'log', at, facts, line)
 }
 
-/** The run records of systemd that no receipt tells more about. */
+/** The run records of systemd for which there is no receipt. */
 function fromUnits(facts: NodeFacts, receipts: readonly Statement[]): (Statement | undefined)[] {
   if (!facts.units.seen) return []
   const out: (Statement | undefined)[] = []
@@ -210,14 +217,13 @@ export interface Heard {
 export function hear(facts: NodeFacts): Heard {
   const unknowns: Unknown[] = []
   const miss = (what: string, why: string) => unknowns.push({ what, why })
-  const browserSince = facts.units.seen ? facts.units.value.browser.sinceBootMs : undefined
   const receipts: Statement[] = []
   for (const supervisor of SUPERVISORS) {
     const look = facts.receipts[supervisor]
     const of = look.seen ? look.value : undefined
     const why = !look.seen ? look.why : of === undefined ? 'there is none' : whyNot(of, facts)
     if (why !== undefined) unknowns.push({ what: 'receipt', supervisor, why })
-    else if (of !== undefined) receipts.push(fromReceipt(of, browserSince))
+    else if (of !== undefined) receipts.push(fromReceipt(of, facts))
   }
   const rest: (Statement | undefined)[] = fromUnits(facts, receipts)
   if (!facts.units.seen) miss('units', facts.units.why)
@@ -234,9 +240,9 @@ export function hear(facts: NodeFacts): Heard {
   }
   if (!facts.logs.seen) miss('logs', facts.logs.why)
   else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts))
-  const counted = rest.filter(
-    (s) => s !== undefined && tooOld(facts, s.supervisor, s.atBootMs) === undefined,
-  ) as Statement[]
-  const statements = [...receipts, ...counted]
-  return { statements: statements.sort((a, b) => a.atBootMs - b.atBootMs), unknowns }
+  const counted = rest
+    .filter((s) => s !== undefined)
+    .filter((s) => tooOld(facts, s.supervisor, s.atBootMs) === undefined)
+  const statements = [...receipts, ...counted].sort((a, b) => a.atBootMs - b.atBootMs)
+  return { statements, unknowns }
 }

@@ -26,7 +26,7 @@ export const TUNNEL_PROPS: readonly string[] = [
   ...momentProps(['ConditionTimestamp', 'InactiveEnterTimestamp']),
 ]
 
-/** The same from systemd, which tells it to any user; undefined when the unit was never started in this boot. */
+/** The same from systemd, which any user may ask; undefined when the unit was never started in this boot. */
 export function readTunnel(u: UnitShow, at: Clocks): TunnelFact | undefined {
   const sinceBootMs = momentMs(u, 'ConditionTimestamp', at)
   if (sinceBootMs === undefined) return undefined

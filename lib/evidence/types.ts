@@ -18,11 +18,11 @@ export interface NodeFacts {
   readonly receipts: Readonly<Record<Supervisor, Look<Receipt | undefined>>>
   /** Not seen without root: the configuration holds a key. */
   readonly tunnel: Look<TunnelFact>
-  /** Runs found in the journal; absent when nobody needed to ask. */
+  /** Runs found in the journal; absent when it was not needed. */
   readonly journal?: Look<JournalFacts>
   readonly logs: Look<LogFacts>
   readonly intent?: PauseFact
-  /** The time of the pause on record, in force or over; within it a run ends well whatever it finds. */
+  /** The time of the pause on record, in force or over; within it a run ends with success whatever it finds. */
   readonly pausedBootMs?: { readonly from: number; readonly until: number }
   /** What the watchdog's memory says about a hold; not seen when the file could not be read. */
   readonly held: Look<boolean>
@@ -55,7 +55,7 @@ export type CdpAnswer =
   | { readonly kind: 'unreachable'; readonly detail: string }
 
 export interface LiveFacts {
-  /** What a page must be titled and which port the browser has: how `judgeBrowser` is asked. */
+  /** What a page must be titled and which port the browser has, for `judgeBrowser`. */
   readonly asked: { readonly title: string; readonly port: number }
   /** Seen only from the host's PID namespace with nothing hidden. */
   readonly process: BrowserLook['process']
@@ -107,25 +107,25 @@ export interface UnitFacts {
 }
 
 /** What a line of a log or of the journal says. */
-export interface Told {
+export interface Message {
   readonly text: string
   /** Absent in a line of a release that wrote none. */
   readonly code?: Code
-  /** The finding behind a code that does not tell the layer by itself. */
+  /** The finding behind a code that does not imply the layer. */
   readonly cause?: Code
-  /** The layer it is about, where anything tells it. */
+  /** The layer it is about, where that is known. */
   readonly layer?: Layer
   /** The command that the line ends with. */
   readonly next?: string
 }
 
-/** One run of a node's supervisor in the journal, told by PID 1 and by the run itself (root only). */
+/** One run of a node's supervisor in the journal, as PID 1 and the run itself reported it (root only). */
 export interface JournalRun {
   readonly supervisor: Supervisor
   readonly endBootMs: number
   readonly outcome: 'success' | 'failure' | 'locked'
   /** The last failure line the run printed for this node. */
-  readonly failure?: Told
+  readonly failure?: Message
 }
 
 export interface JournalFacts {
@@ -137,7 +137,7 @@ export interface JournalFacts {
 }
 
 /** The newest lines about a node in one supervisor's log. */
-export interface LogLine extends Told {
+export interface LogLine extends Message {
   readonly supervisor: Supervisor
   readonly wallMs: number
   readonly level: string
@@ -154,7 +154,7 @@ export interface PauseFact {
   readonly untilWallMs: number
 }
 
-/** `absent`: the node has no such layer (no tunnel configured), and that is well. */
+/** `absent`: the node has no such layer (no tunnel configured), and that is healthy. */
 export type FactState = 'ok' | 'fail' | 'unknown' | 'absent'
 
 /** What is known of one layer after everything was weighed. */

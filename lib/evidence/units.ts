@@ -1,6 +1,6 @@
 import type { Clocks } from '../base/damping.ts'
 import { clean } from '../base/text.ts'
-import type { Look, Supervisor } from '../base/types.ts'
+import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { run } from '../host/exec.ts'
 import {
   ENDED_PROPS,
@@ -11,7 +11,6 @@ import {
   TIMER_PROPS,
   type UnitShow,
 } from '../host/systemd.ts'
-import { SUPERVISORS } from './owners.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 

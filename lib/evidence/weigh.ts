@@ -24,17 +24,17 @@ interface Word {
 const decides = ({ mark }: Word): boolean => mark.state !== 'unknown'
 
 /** "Well, or without a tunnel": takes back a fault, and adds nothing to what was seen of the tunnel before. */
-const tunnelNotTold = ({ by, mark }: Word): boolean => by.tunnelNotTold === true && mark.state === 'unknown'
+const tunnelUnknown = ({ by, mark }: Word): boolean => by.tunnelUnknown === true && mark.state === 'unknown'
 
 /**
- * The one that counts of all that was said about a layer, oldest first. An `unknown` never replaces what somebody
+ * The one that counts of all statements about a layer, oldest first. An `unknown` never replaces what somebody
  * saw; the owner's word stands before everybody else's, and a fault that was seen is never hidden: another's `fail`
  * counts when it is newer than the owner's `ok`, another's `ok` only where the owner has said nothing. Pure.
  */
 export function counts(words: readonly Word[], owner: Statement['supervisor']): Word | undefined {
   const own = words.filter((w) => w.by.supervisor === owner)
   const seen = own.findLast(decides)
-  const last = own.findLast((w) => decides(w) || tunnelNotTold(w))
+  const last = own.findLast((w) => decides(w) || tunnelUnknown(w))
   const said = last !== undefined && seen?.mark.state === 'fail' ? last : (seen ?? last)
   if (said?.mark.state === 'fail') return said
   // Of each of the others the newest: what he saw later he says himself.
@@ -54,7 +54,7 @@ export function counts(words: readonly Word[], owner: Statement['supervisor']): 
 const ofNamespace = ({ by, mark }: Word): boolean =>
   by.supervisor === OWNER.netns || mark.code === 'netns-missing' || mark.code === 'netns-unseen'
 
-/** Two looks at two halves: one that is well refutes no fault of the other, and is not the whole. */
+/** Two looks at two halves: a healthy one refutes no fault of the other, and is not the whole. */
 function netnsKnown(words: readonly Word[], now: number): LayerKnowledge | undefined {
   const namespace = counts(words.filter(ofNamespace), OWNER.netns)
   const veth = counts(
@@ -92,7 +92,7 @@ function remembered(facts: NodeFacts, heard: Heard): Known {
     const known = word === undefined ? own : knownBy(layer, word, now)
     if (known !== undefined) know.set(layer, known)
   }
-  // A run that found a fault and did not say where takes back what was seen well before it.
+  // A run that found a fault and did not say where takes back what was seen healthy before it.
   for (const s of heard.statements) {
     if (!s.failedSomewhere || s !== heard.statements.findLast((x) => x.supervisor === s.supervisor)) continue
     const ageMs = facts.now.bootMs - s.atBootMs
@@ -132,7 +132,7 @@ function addUnits(know: Known, facts: NodeFacts): void {
       know.set(layer, { layer, state: 'ok', source: 'unit', ageMs: 0, note: '' })
 }
 
-/** A node without a tunnel has no egress to be well, and one that got its tunnel after the last look has not "none". */
+/** A node without a tunnel has no egress to be healthy, and one that got its tunnel after the last look has not "none". */
 function addTunnel(know: Known, facts: NodeFacts): void {
   const tunnel = tunnelOf(facts)
   if (tunnel === undefined) return
@@ -152,11 +152,11 @@ function addTunnel(know: Known, facts: NodeFacts): void {
   know.set('egress', { layer: 'egress', state: 'fail', source: 'unit', ageMs: 0, note })
 }
 
-/** Whether a live look that finds a layer well takes back the fault that is known of it. */
+/** Whether a live look that finds a layer healthy takes back the fault that is known of it. */
 function refutes(facts: NodeFacts, fault: LayerKnowledge): boolean {
   const { cdp } = facts.live
   const found = cdp.seen && cdp.value.kind === 'browser' ? cdp.value.found : undefined
-  // The look that finds the layer well has seen the name again.
+  // The look that finds the layer healthy has seen the name again.
   if (fault.code === 'netns-missing') return true
   // The host's end of the veth is half of the layer: without an answer it says nothing of the other end.
   if (fault.layer === 'netns') return fault.source === 'unit' || found !== undefined
@@ -165,7 +165,7 @@ function refutes(facts: NodeFacts, fault: LayerKnowledge): boolean {
   if (fault.layer === 'process') return facts.live.process.seen || fault.code === undefined
   // An answer while our socket is down is somebody else's.
   if (fault.layer === 'relay') return fault.source !== 'unit'
-  // Another's answer is as well-formed as the browser's; only who can look at the sockets can tell.
+  // Another's answer is as well-formed as the browser's; only a look at the sockets distinguishes them.
   if (fault.code === 'port-squatted') return found?.state === 'ok' && found.identity !== undefined
   return true
 }
@@ -188,14 +188,14 @@ function addLive(know: Known, facts: NodeFacts): void {
   }
 }
 
-/** What a layer cannot be well without. The API is checked over the relay and does not live behind it. */
+/** What a layer cannot be healthy without. The API is checked over the relay and does not live behind it. */
 const RESTS_ON: readonly (readonly [Layer, readonly Layer[]])[] = [
   ['cdp', ['process']],
   ['page', ['process', 'cdp']],
   ['api', ['egress', 'process', 'cdp', 'page']],
 ]
 
-/** Takes back what was seen well before something below it failed: nobody has seen it since. */
+/** Takes back what was seen healthy before something below it failed: it was not seen since. */
 function doubt(know: Known): void {
   const failed = (layer: Layer) => (know.get(layer)?.state === 'fail' ? know.get(layer) : undefined)
   const netns = failed('netns')

@@ -1,6 +1,7 @@
-import { closeSync, constants, fstatSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
+import { closeSync, fstatSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openNameless } from '../base/files.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
 import { type RunResult, run } from './exec.ts'
@@ -45,8 +46,6 @@ const BYTES_PER_SECOND = 4 * 1024 * 1024
 /** curl's CURLE_URL_MALFORMAT and CURLE_FILESIZE_EXCEEDED. */
 const MALFORMED = 3
 const TOO_LARGE = 63
-/** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
-const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
 
 /**
  * Asks several URLs side by side with one curl process, inside a namespace when one is given. Ends at
@@ -165,7 +164,7 @@ function isHttpUrl(url: string): boolean {
 /** A file without a name, in memory where there is /dev/shm; gone when closed, even if we are killed. */
 function openScratch(): number {
   try {
-    return openSync('/dev/shm', O_TMPFILE | constants.O_RDWR, 0o600)
+    return openNameless('/dev/shm')
   } catch {
     const dir = mkdtempSync(join(tmpdir(), 'netvm-'))
     try {

@@ -18,13 +18,12 @@ export interface RunOptions {
   /** Milliseconds until the command and its process group get TERM, then KILL. Default 10 000. */
   readonly deadlineMs?: number
   readonly input?: string
-  /** Added to our own environment; LC_ALL=C is set already, because output is parsed. */
-  readonly env?: Readonly<Record<string, string>>
   /** Open descriptors the command gets as 3, 4, … */
   readonly fds?: readonly number[]
   /** Bytes kept of each of stdout and stderr. Default 4 MiB. */
   readonly maxOutput?: number
-  readonly cwd?: string
+  /** What a person runs after `runOk` has thrown. Default: the command itself. */
+  readonly next?: string
   /**
    * An open file that takes stdout and stderr; both are then empty in the result. A pipe to us costs the
    * loading of node's sockets, a fifth of what a healthy tick uses.
@@ -49,10 +48,10 @@ export interface RunResult {
 export class ExecError extends NetvmError {
   readonly result: RunResult
 
-  constructor(result: RunResult, deadlineMs: number) {
+  constructor(result: RunResult, { deadlineMs, next }: Pick<RunOptions, 'deadlineMs' | 'next'>) {
     super(describe(result, deadlineMs), {
       exitCode: result.missing ? EXIT.UNKNOWN : EXIT.UNHEALTHY,
-      next: nextAfter(result),
+      next: result.missing ? nextAfter(result) : (next ?? nextAfter(result)),
     })
     this.result = result
   }
@@ -86,9 +85,9 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
       child = spawn(argv[0] ?? '', argv.slice(1), {
         // A process group of its own, so that the deadline reaches what the command started too.
         detached: true,
-        env: { ...process.env, LC_ALL: 'C', ...opts.env },
+        // Output is parsed, so it is in English.
+        env: { ...process.env, LC_ALL: 'C' },
         stdio: [opts.input === undefined ? 'ignore' : 'pipe', output, output, ...(opts.fds ?? [])],
-        ...(opts.cwd === undefined ? {} : { cwd: opts.cwd }),
       })
     } catch (e) {
       err.push(Buffer.from(String(e instanceof Error ? e.message : e)))
@@ -155,8 +154,7 @@ function afterReading(ms: number, fn: () => void): NodeJS.Timeout {
 /** Like `run`, but a missing program, a non-zero exit, a signal or a passed deadline throws ExecError. */
 export async function runOk(argv: readonly string[], opts: RunOptions = {}): Promise<RunResult> {
   const result = await run(argv, opts)
-  if (result.code !== 0 || result.timedOut)
-    throw new ExecError(result, opts.deadlineMs ?? DEFAULT_DEADLINE_MS)
+  if (result.code !== 0 || result.timedOut) throw new ExecError(result, opts)
   return result
 }
 
@@ -165,13 +163,12 @@ export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResu
   const started = monotonicMs()
   const r = spawnSync(argv[0] ?? '', argv.slice(1), {
     input: opts.input ?? '',
-    env: { ...process.env, LC_ALL: 'C', ...opts.env },
+    env: { ...process.env, LC_ALL: 'C' },
     timeout: opts.deadlineMs ?? DEFAULT_DEADLINE_MS,
     killSignal: 'SIGKILL',
     maxBuffer: opts.maxOutput ?? DEFAULT_MAX_OUTPUT,
     encoding: 'utf8',
     stdio: ['pipe', 'pipe', 'pipe', ...(opts.fds ?? [])],
-    ...(opts.cwd === undefined ? {} : { cwd: opts.cwd }),
   })
   const error = r.error as NodeJS.ErrnoException | undefined
   return {
@@ -190,8 +187,6 @@ export function runSync(argv: readonly string[], opts: RunOptions = {}): RunResu
 export function nextAfter(r: RunResult): string {
   const [program = '', ...args] = r.argv
   if (r.missing) return installCommand(program)
-  // It read what to do from us, and would wait for a person to type that.
-  if (args.includes('-')) return 'dmesg | tail -n 20'
   return clean([program, ...args].map(shellWord).join(' '), 160)
 }
 

@@ -45,7 +45,7 @@ interface Head {
 
 /** Reads status line and the two headers that say where the body ends; `undefined` while incomplete. */
 export function parseHead(raw: string): Head | 'bad' | undefined {
-  // A server that talks something else is told apart at its first bytes, not at the deadline.
+  // A server that speaks something else is recognized by its first bytes, not at the deadline.
   if (!'HTTP/1.'.startsWith(raw.slice(0, 7))) return 'bad'
   const end = raw.indexOf('\r\n\r\n')
   if (end < 0) return undefined

@@ -1,21 +1,26 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
+import { errnoOf, linkOf, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
-import { run } from './exec.ts'
-import { parseTcpTable } from './listener.ts'
+import { run, runSync } from './exec.ts'
 import { inNetns, lookNetns } from './netns.ts'
 import { listPids, readArgv, readStat } from './proc.ts'
+import { type Listener, parseTcpTable } from './tcp-table.ts'
 
-/** A listening TCP socket and the namespace it is in. */
-export interface NetListener {
-  /** Name under /run/netns, or `HOST` (ownership.ts). */
+type ProcPaths = Pick<Paths, 'proc'>
+
+/**
+ * Whose network namespace to look into: a process's, or the one of a name under /run/netns, which works without
+ * a process inside (only a socket unit's listener) and costs a child process.
+ */
+type Where = number | string
+
+/** A listener and the namespace it is in. */
+export interface NetListener extends Listener {
+  /** Name under /run/netns, or `HOST` (topology/ownership.ts). */
   readonly netns: string
-  /** IPv4 text, also when the socket is an IPv6 one for it; `0.0.0.0` or `::` for any. */
-  readonly address: string
-  readonly port: number
-  readonly inode: number
 }
 
 /** A process that holds a socket. Pid and start ticks together name it: pids are used again. */
@@ -30,27 +35,106 @@ export interface SocketOwner {
   readonly browser: boolean
 }
 
+export interface OwnedListener extends NetListener {
+  /** Every process that holds the socket; empty when none that we may look into does. */
+  readonly owners: readonly SocketOwner[]
+}
+
 /** Listening sockets only (state 0A): a browser's connections would be most of the text. */
 const TABLES = ['grep', '-hs', ' 0A ', '/proc/net/tcp', '/proc/net/tcp6'] as const
+/** Two small tables; a call that takes longer, in milliseconds, is stuck. */
+const NAMED_DEADLINE_MS = 2000
 /** 200 namespaces with a handful of listeners, 150 bytes each, are far below this. */
 const MAX_OUTPUT = 16 * 1024 * 1024
+/** Addresses under which a loopback client reaches a listener. */
+const LOOPBACK: readonly string[] = ['127.0.0.1', '::1', '0.0.0.0', '::', '::ffff:127.0.0.1']
+
+/**
+ * The listeners on a port in a namespace, on one address when it is given, each with a process that holds it
+ * (systemd's pid 1 for a socket unit); without `pid` when none could be found.
+ */
+export function listenersIn(
+  p: ProcPaths,
+  where: Where,
+  port: number,
+  address?: string,
+): Look<(Listener & { readonly pid?: number })[]> {
+  const rows = socketsIn(p.proc, where, port, address === undefined ? undefined : [address])
+  if (!rows.seen || rows.value.length === 0) return rows
+  const wanted = new Set(rows.value.map((row) => row.inode))
+  const holders = new Map<number, number>()
+  // Every process is asked: systemd holds a relay's socket from outside the namespace.
+  for (const pid of [...(typeof where === 'number' ? [where] : []), ...listPids(p.proc)]) {
+    if (holders.size === wanted.size) break
+    for (const inode of socketsOf(p, pid))
+      if (wanted.has(inode) && !holders.has(inode)) holders.set(inode, pid)
+  }
+  const value = rows.value.map((row) => {
+    const pid = holders.get(row.inode)
+    return pid === undefined ? row : { ...row, pid }
+  })
+  return { seen: true, value }
+}
+
+/** Whether this very process listens on the port, where a loopback client reaches it. */
+export function holdsListener(p: ProcPaths, pid: number, port: number): Look<boolean> {
+  const rows = socketsIn(p.proc, pid, port, LOOPBACK)
+  if (!rows.seen) return rows
+  if (rows.value.length === 0) return { seen: true, value: false }
+  const held = socketInodes(p.proc, pid)
+  return held.seen ? { seen: true, value: rows.value.some((row) => held.value.has(row.inode)) } : held
+}
+
+function socketsIn(
+  proc: string,
+  where: Where,
+  port: number,
+  addresses: readonly string[] | undefined,
+): Look<Listener[]> {
+  const tables = typeof where === 'string' ? namedTables(where) : tablesOf(proc, where)
+  if (!tables.seen) return tables
+  const rows = parseTcpTable(tables.value).filter((r) => r.port === port)
+  return { seen: true, value: rows.filter((r) => addresses?.includes(r.address) ?? true) }
+}
+
+function namedTables(netns: string): Look<string> {
+  const argv = inNetns(netns, ['cat', '/proc/self/net/tcp', '/proc/self/net/tcp6'])
+  const got = runSync(argv, { deadlineMs: NAMED_DEADLINE_MS })
+  if (got.code === 0 || (got.code === 1 && got.stdout.includes('local_address')))
+    return { seen: true, value: got.stdout }
+  return { seen: false, why: `cannot look into ${netns}: ${clean(got.stderr.trim())}` }
+}
+
+/** Both tables, one after the other. A kernel without IPv6 has no tcp6; without tcp we saw nothing. */
+function tablesOf(proc: string, pid: number): Look<string> {
+  let text = ''
+  for (const table of ['tcp', 'tcp6']) {
+    const path = `${proc}/${pid}/net/${table}`
+    try {
+      text += readFileSync(path, 'latin1')
+    } catch (err) {
+      const code = errnoOf(err)
+      if (table === 'tcp' || code !== 'ENOENT') return { seen: false, why: `cannot read ${path}: ${code}` }
+    }
+  }
+  return { seen: true, value: text }
+}
 
 /** Splits what `ip -all netns exec grep …` printed; a namespace that was printed twice counts once. */
 export function parseEverywhere(stdout: string): NetListener[] {
   const byName = new Map<string, NetListener[]>()
   for (const part of `\n${stdout}`.split('\nnetns: ').slice(1)) {
     const eol = part.indexOf('\n')
-    byName.set(part.slice(0, eol).trim(), listenersOf(part.slice(0, eol).trim(), part.slice(eol + 1)))
+    const name = part.slice(0, eol).trim()
+    byName.set(name, listenersOf(name, part.slice(eol + 1)))
   }
   return [...byName.values()].flat()
 }
 
+/** An IPv6 socket for an IPv4 address is listed under the IPv4 address. */
 function listenersOf(netns: string, tables: string): NetListener[] {
-  return parseTcpTable(tables).map((l) => ({
-    ...l,
-    netns,
-    address: l.address.replace(/^::ffff:(?=\d+\.)/, ''),
-  }))
+  const plain = (address: string) => address.replace(/^::ffff:(?=\d+\.)/, '')
+  return parseTcpTable(tables).map((l) => ({ ...l, netns, address: plain(l.address) }))
 }
 
 /** The names under /run/netns that are namespaces; what else lies there is left out. */
@@ -59,7 +143,7 @@ export function namespaceNames(p: Pick<Paths, 'netnsDir'>): Look<{ names: string
   try {
     entries = readdirSync(p.netnsDir)
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code ?? String(err)
+    const code = errnoOf(err)
     // `ip netns` makes the directory with the first namespace.
     if (code === 'ENOENT') return { seen: true, value: { names: [], others: [] } }
     return { seen: false, why: `cannot list ${p.netnsDir}: ${code}` }
@@ -86,7 +170,7 @@ export async function listenersEverywhere(
   if (names.value.others.length > 0) return eachOf(names.value.names, deadlineMs)
   const ran = await run(['ip', '-all', 'netns', 'exec', ...TABLES], { deadlineMs, maxOutput: MAX_OUTPUT })
   if (ran.missing) return { seen: false, why: 'the program ip is missing' }
-  if (ran.timedOut) return { seen: false, why: `listeners not told in ${deadlineMs} ms` }
+  if (ran.timedOut) return { seen: false, why: `listeners not listed in ${deadlineMs} ms` }
   const value = parseEverywhere(ran.stdout)
   if (value.length === 0 && ran.stderr.trim() !== '') return { seen: false, why: clean(ran.stderr.trim()) }
   return { seen: true, value }
@@ -112,49 +196,43 @@ export function unitOfCgroup(text: string): string {
 }
 
 /** What is known of one process; `undefined` when it is gone or hidden. */
-export function describeProcess(p: Pick<Paths, 'proc'>, pid: number): SocketOwner | undefined {
+export function describeProcess(p: ProcPaths, pid: number): SocketOwner | undefined {
   const stat = readStat(p.proc, pid)
   if (stat === undefined) return undefined
   const argv = readArgv(p.proc, pid)
-  let cgroup = ''
-  try {
-    cgroup = readFileSync(`${p.proc}/${pid}/cgroup`, 'utf8')
-  } catch {
-    // Gone in this moment: no unit, and whoever acts on it looks again first.
-  }
   const [path, first] = argv
   const words = path === undefined ? [stat.comm] : [basename(path), ...(first === undefined ? [] : [first])]
   return {
     pid,
     startTicks: stat.startTicks,
     program: clean(words.join(' '), 60),
-    unit: unitOfCgroup(cgroup),
+    // Gone in this moment: no unit, and whoever acts on it looks again first.
+    unit: unitOfCgroup(textOf(`${p.proc}/${pid}/cgroup`) ?? ''),
     browser: argv.some((arg) => arg.startsWith('--user-data-dir=')),
   }
 }
 
 /** The inodes of the sockets a process holds; empty when it is gone or hidden. */
-export function socketsOf(p: Pick<Paths, 'proc'>, pid: number): Set<number> {
-  const held = new Set<number>()
-  let fds: string[] = []
+export function socketsOf(p: ProcPaths, pid: number): ReadonlySet<number> {
+  const held = socketInodes(p.proc, pid)
+  return held.seen ? held.value : new Set()
+}
+
+function socketInodes(proc: string, pid: number): Look<Set<number>> {
+  const dir = `${proc}/${pid}/fd`
   try {
-    fds = readdirSync(`${p.proc}/${pid}/fd`)
-  } catch {
-    return held
+    // One that was closed since the listing has no link any more.
+    const inodes = readdirSync(dir).flatMap(
+      (fd) => /^socket:\[(\d+)\]$/.exec(linkOf(`${dir}/${fd}`) ?? '')?.[1] ?? [],
+    )
+    return { seen: true, value: new Set(inodes.map(Number)) }
+  } catch (err) {
+    return { seen: false, why: `cannot read ${dir}: ${errnoOf(err)}` }
   }
-  for (const fd of fds) {
-    try {
-      const match = /^socket:\[(\d+)\]$/.exec(readlinkSync(`${p.proc}/${pid}/fd/${fd}`))
-      if (match !== null) held.add(Number(match[1]))
-    } catch {
-      // Closed since it was listed.
-    }
-  }
-  return held
 }
 
 /** All the processes that hold each of these sockets. Goes through every process once. */
-export function ownersOf(p: Pick<Paths, 'proc'>, inodes: ReadonlySet<number>): Map<number, SocketOwner[]> {
+export function ownersOf(p: ProcPaths, inodes: ReadonlySet<number>): Map<number, SocketOwner[]> {
   const owners = new Map<number, SocketOwner[]>()
   if (inodes.size === 0) return owners
   for (const pid of listPids(p.proc)) {

@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
@@ -35,6 +36,17 @@ export interface Ended {
   readonly status?: number
 }
 
+/** One unit, as systemd knows it. */
+export interface UnitState {
+  /** `loaded`, `masked`, `bad-setting`…; empty when systemctl did not say. */
+  readonly load: string
+  readonly active: string
+  /** 0 when there is none. */
+  readonly mainPid: number
+  /** How its last main process ended. */
+  readonly ended: Ended
+}
+
 export interface TimerState {
   readonly loaded: boolean
   readonly enabled: boolean
@@ -59,25 +71,6 @@ export interface JobResult extends RunResult {
   readonly detail: string
 }
 
-const SIGNALS: Readonly<Record<number, string>> = {
-  1: 'HUP',
-  2: 'INT',
-  3: 'QUIT',
-  4: 'ILL',
-  5: 'TRAP',
-  6: 'ABRT',
-  7: 'BUS',
-  8: 'FPE',
-  9: 'KILL',
-  11: 'SEGV',
-  13: 'PIPE',
-  14: 'ALRM',
-  15: 'TERM',
-  24: 'XCPU',
-  25: 'XFSZ',
-  31: 'SYS',
-}
-
 /**
  * Properties of several units with one systemctl call. Not seen: no systemctl, no bus, out of time, or an
  * answer that does not match the question. A unit that does not exist is seen, with `LoadState=not-found`
@@ -89,37 +82,43 @@ export async function show(
   deadlineMs = 5000,
 ): Promise<Look<Record<string, UnitShow>>> {
   if (units.length === 0) return { seen: true, value: {} }
+  const blocks = await showMatching(units, props, deadlineMs)
+  if (!blocks.seen) return blocks
+  if (blocks.value.length !== units.length) {
+    return { seen: false, why: `systemctl show answered for ${blocks.value.length} of ${units.length} units` }
+  }
+  return { seen: true, value: Object.fromEntries(units.map((unit, i) => [unit, blocks.value[i] ?? {}])) }
+}
+
+/** The same of the units in memory that match patterns (`cdp-relay@*`), in systemd's order. */
+export async function showMatching(
+  patterns: readonly string[],
+  props: readonly string[],
+  deadlineMs = 5000,
+): Promise<Look<UnitShow[]>> {
   // A unit of a kind without any of the properties would leave no block at all; every unit has an Id.
   const wanted = ['Id', ...props.filter((p) => p !== 'Id')].join(',')
-  const argv = [
-    'systemctl',
-    'show',
-    '--no-pager',
-    '--no-ask-password',
-    // For `momentMs`; the other styles are in the local zone, or of whole seconds.
-    '--timestamp=us+utc',
-    `--property=${wanted}`,
-    '--',
-    ...units,
-  ]
-  const result = await run(argv, { deadlineMs })
+  // The timestamps are for `momentMs`; the other styles are in the local zone, or of whole seconds.
+  const options = ['--no-pager', '--no-ask-password', '--timestamp=us+utc', `--property=${wanted}`]
+  const result = await run(['systemctl', 'show', ...options, '--', ...patterns], { deadlineMs })
   if (result.missing) return { seen: false, why: MISSING }
   if (result.timedOut) return { seen: false, why: `systemctl show gave no answer in ${deadlineMs} ms` }
   if (result.code !== 0) {
     return { seen: false, why: clean(result.stderr.trim()) || `systemctl show: exit code ${result.code}` }
   }
-  const blocks = parseShow(result.stdout)
-  if (blocks.length !== units.length) {
-    return { seen: false, why: `systemctl show answered for ${blocks.length} of ${units.length} units` }
-  }
-  const value: Record<string, UnitShow> = {}
-  units.forEach((unit, i) => {
-    value[unit] = blocks[i] ?? {}
-  })
-  return { seen: true, value }
+  return { seen: true, value: parseShow(result.stdout) }
 }
 
-/** Parses `systemctl show`: units in the order they were asked for, parted by a blank line. */
+/** State of one unit and how its last main process ended: one systemctl call. */
+export async function lookUnit(unit: string, deadlineMs?: number): Promise<Look<UnitState>> {
+  const shown = await show([unit], ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS], deadlineMs)
+  if (!shown.seen) return shown
+  const found = shown.value[unit] ?? {}
+  const { LoadState: load = '', ActiveState: active = '', MainPID: pid = '' } = found
+  return { seen: true, value: { load, active, mainPid: Number(pid), ended: howItEnded(found) } }
+}
+
+/** Parses `systemctl show`: units in the order they were asked for, separated by a blank line. */
 export function parseShow(stdout: string): UnitShow[] {
   const blocks: UnitShow[] = []
   let block: UnitShow | undefined
@@ -189,14 +188,6 @@ function jobDetail(what: string, result: RunResult, deadlineMs: number): string 
   return `systemctl ${what}: ${said}`
 }
 
-/**
- * Whether a node's name stands unchanged as the instance in a unit's name. A slash or an escape would
- * come out as another name (`-` through `%I` becomes `/`), so only plain characters pass.
- */
-export function unitEscapeCheck(instance: string): boolean {
-  return /^[a-z0-9][a-z0-9-]{0,31}$/.test(instance)
-}
-
 /** What systemd means by the exit codes it gives a process that it could not set up (systemd.exec(5)). */
 const SET_UP: Readonly<Record<number, string>> = {
   203: ': its program cannot be executed',
@@ -227,7 +218,8 @@ export function howItEnded(unit: UnitShow): Ended {
 }
 
 function signalName(signal: number): string {
-  return `signal ${SIGNALS[signal] ?? signal}`
+  const [name] = Object.entries(constants.signals).find(([, number]) => number === signal) ?? []
+  return `signal ${name?.slice('SIG'.length) ?? signal}`
 }
 
 /** Reads a timer's properties (`TIMER_PROPS`). */

@@ -8,9 +8,9 @@ const DEADLINE_MS = 3_000
 const BUS_NOISE = /:ERROR:dbus\//
 
 export interface OutputOptions {
-  /** Lines asked for, newest; what is only noise is taken off these. */
+  /** Lines asked for, newest first to count; known noise among them is dropped. */
   readonly lines: number
-  /** Nothing older: a unit's last words may be those of another boot. */
+  /** Nothing older: a unit's last output may be of another boot. */
   readonly sinceWallMs?: number
   /** With the time in front of each line. */
   readonly dated?: boolean

@@ -1,23 +1,17 @@
-import { existsSync, statfsSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { NetvmError } from '../base/errors.ts'
 import type { Paths } from '../base/paths.ts'
 import { ExecError, run } from '../host/exec.ts'
-import { type NetworkLook, type NetworkWant, parseIpAddr } from './plan.ts'
+import { type Interface, IP_DEADLINE_MS, ipIn, lookNetns, parseInterfaces } from '../host/netns.ts'
+import type { NetworkLook, NetworkWant } from './plan.ts'
 
-/** NSFS_MAGIC of linux/magic.h: what statfs says of a pinned namespace. */
-const NSFS_MAGIC = 0x6e736673
-
-/** Deadline of one `ip` or `nft` call in milliseconds: they take 3 ms; a hung kernel lock is what this is for. */
-export const IP_DEADLINE_MS = 5000
-
-/** Whether `/run/netns/<name>` is a namespace, something else, or nothing. */
+/** Whether `/run/netns/<name>` is a namespace, something else, or nothing. @throws NetvmError when it is not seen */
 export function netnsFile(p: Paths, netns: string): NetworkLook['file'] {
-  try {
-    return statfsSync(join(p.netnsDir, netns)).type === NSFS_MAGIC ? 'namespace' : 'not-a-namespace'
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'absent'
-    throw error
-  }
+  const look = lookNetns(p, netns)
+  if (!look.seen) throw new NetvmError(look.why, { next: `ls -ld ${p.netnsDir}/${netns}` })
+  if (look.value.isNamespace) return 'namespace'
+  return look.value.exists ? 'not-a-namespace' : 'absent'
 }
 
 /** argv that runs a program in the node's network namespace, with the host's mounts. */
@@ -33,10 +27,10 @@ export async function lookNetwork(p: Paths, want: NetworkWant): Promise<NetworkL
   const file = netnsFile(p, want.netns)
   const hostThere = existsSync(`/sys/class/net/${want.veth}`)
   const [host, inside] = await Promise.all([
-    hostThere ? links(['ip', '-j', 'addr', 'show', 'dev', want.veth]) : undefined,
-    file === 'namespace' ? links(['ip', '-n', want.netns, '-j', 'addr', 'show']) : undefined,
+    hostThere ? links(ipIn(undefined, ['-j', 'addr', 'show', 'dev', want.veth])) : [],
+    file === 'namespace' ? links(ipIn(want.netns, ['-j', 'addr', 'show'])) : undefined,
   ])
-  const hostLink = host?.get(want.veth)
+  const hostLink = host.find((l) => l.name === want.veth)
   return {
     file,
     ...(hostLink && { host: hostLink }),
@@ -47,23 +41,23 @@ export async function lookNetwork(p: Paths, want: NetworkWant): Promise<NetworkL
 async function insideLook(
   p: Paths,
   want: NetworkWant,
-  inside: NonNullable<ReturnType<typeof parseIpAddr>>,
+  inside: readonly Interface[],
 ): Promise<NonNullable<NetworkLook['inside']>> {
   const list = ['nft', 'list', 'chain', 'inet', 'netvm', 'output']
   const rules = await run(enter(p, want.netns, list), { deadlineMs: IP_DEADLINE_MS })
-  const peer = inside.get(want.vpeer)
+  const peer = inside.find((l) => l.name === want.vpeer)
   return {
-    loUp: inside.get('lo')?.up === true,
+    loUp: inside.some((l) => l.name === 'lo' && l.up),
     firewall: rules.code === 0 && rules.stdout.includes(`"${want.vpeer}" drop`),
     ...(peer && { peer }),
   }
 }
 
-async function links(argv: readonly string[]): Promise<NonNullable<ReturnType<typeof parseIpAddr>>> {
+async function links(argv: readonly string[]): Promise<Interface[]> {
   const result = await run(argv, { deadlineMs: IP_DEADLINE_MS })
   // The link can vanish between the look at /sys and this one: that is "not there".
-  if (result.code !== 0 && /does not exist|Cannot find device/.test(result.stderr)) return new Map()
-  const parsed = result.code === 0 ? parseIpAddr(result.stdout) : undefined
-  if (!parsed) throw new ExecError(result, IP_DEADLINE_MS)
+  if (result.code !== 0 && /does not exist|Cannot find device/.test(result.stderr)) return []
+  const parsed = result.code === 0 ? parseInterfaces(result.stdout) : undefined
+  if (!parsed) throw new ExecError(result, { deadlineMs: IP_DEADLINE_MS })
   return parsed
 }

@@ -1,5 +1,7 @@
 /** What the network of a node should be, how it looks, and the steps from one to the other. Pure. */
 
+import type { Interface } from '../host/netns.ts'
+
 /** Names and addresses of a node's network, as its settings file has them. */
 export interface NetworkWant {
   readonly node: string
@@ -13,13 +15,7 @@ export interface NetworkWant {
   readonly peer: string
 }
 
-export interface LinkLook {
-  readonly up: boolean
-  /** IPv4 addresses as `a.b.c.d/len`. */
-  readonly ipv4: readonly string[]
-  /** True when the link carries an IPv6 address, so IPv6 is not off. */
-  readonly ipv6: boolean
-}
+export type LinkLook = Omit<Interface, 'name'>
 
 export interface NetworkLook {
   readonly file: 'absent' | 'namespace' | 'not-a-namespace'
@@ -49,13 +45,13 @@ export type Plan =
   | { readonly kind: 'steps'; readonly steps: readonly Step[] }
 
 /** Longest interface name the kernel takes (IFNAMSIZ 16 with the final NUL). */
-export const IFNAME_MAX = 15
+const IFNAME_MAX = 15
 
 /** The prefix length of every node's subnet: two ends and nothing else. */
-export const PREFIX = 30
+const PREFIX = 30
 
 /**
- * The steps that finish or mend a node's network, in the order in which they are safe: the firewall and
+ * The steps that finish or repair a node's network, in the order in which they are safe: the firewall and
  * "IPv6 off" stand before a link comes up. An empty list when everything is there already.
  */
 export function planUp(want: NetworkWant, look: NetworkLook): Plan {
@@ -75,7 +71,7 @@ export function planUp(want: NetworkWant, look: NetworkLook): Plan {
   const steps: Step[] = []
   const fresh = look.file === 'absent'
   // A pair is whole when each end is where it belongs. A host end whose other end is elsewhere (its
-  // namespace was deleted while a process still holds it) cannot be mended, only replaced.
+  // namespace was deleted while a process still holds it) cannot be repaired, only replaced.
   const whole = !fresh && look.host !== undefined && look.inside?.peer !== undefined
   if (!whole && look.host) steps.push({ kind: 'delete-pair' })
   if (!whole && !look.host && look.inside?.peer) steps.push({ kind: 'delete-stray-peer' })
@@ -99,56 +95,36 @@ function linkSteps(where: 'host' | 'inside', address: string, link: LinkLook | u
   return steps
 }
 
-/** One line for people: what a step did. */
-export function stepText(step: Step, want: NetworkWant): string {
-  const dev = 'where' in step && step.where === 'inside' ? want.vpeer : want.veth
+/** What a step did, in one line for people, and the lines that `ip -batch` runs for it; none when `ip` does not do it. */
+export function describeStep(step: Step, want: NetworkWant): { text: string; lines: string[] } {
+  const { netns, veth, vpeer } = want
+  const dev = 'where' in step && step.where === 'inside' ? vpeer : veth
   switch (step.kind) {
     case 'delete-pair':
-      return `removed ${want.veth}, whose other end was not in ${want.netns}`
+      return { text: `removed ${veth}, whose other end was not in ${netns}`, lines: [`link del ${veth}`] }
     case 'delete-stray-peer':
-      return `removed ${want.vpeer}, whose other end was gone`
+      return { text: `removed ${vpeer}, whose other end was gone`, lines: [`link del ${vpeer}`] }
     case 'add-netns':
-      return `made namespace ${want.netns}`
-    case 'add-pair':
-      return `made pair ${want.veth} - ${want.vpeer}`
-    case 'firewall':
-      return `closed ${want.vpeer} for connections out of the namespace`
-    case 'ipv6-off':
-      return `IPv6 off on ${dev}`
-    case 'lo-up':
-      return `lo up in ${want.netns}`
-    case 'link-up':
-      return `${dev} up`
-    case 'address': {
-      const parts = [...(step.add ? [`added ${step.add}`] : []), ...step.remove.map((a) => `removed ${a}`)]
-      return `${dev}: ${parts.join(', ')}`
+      return { text: `made namespace ${netns}`, lines: [`netns add ${netns}`] }
+    case 'add-pair': {
+      const line = `link add ${veth} type veth peer name ${vpeer} netns ${netns}`
+      return { text: `made pair ${veth} - ${vpeer}`, lines: [line] }
     }
-  }
-}
-
-/** The lines that `ip -batch` runs for a step; empty for steps that `ip` does not do. */
-export function ipLines(step: Step, want: NetworkWant): string[] {
-  const dev = 'where' in step && step.where === 'inside' ? want.vpeer : want.veth
-  switch (step.kind) {
-    case 'add-netns':
-      return [`netns add ${want.netns}`]
-    case 'add-pair':
-      return [`link add ${want.veth} type veth peer name ${want.vpeer} netns ${want.netns}`]
-    case 'delete-pair':
-      return [`link del ${want.veth}`]
-    case 'delete-stray-peer':
-      return [`link del ${want.vpeer}`]
+    case 'firewall':
+      return { text: `closed ${vpeer} for connections out of the namespace`, lines: [] }
+    case 'ipv6-off':
+      return { text: `IPv6 off on ${dev}`, lines: [] }
     case 'lo-up':
-      return ['link set lo up']
+      return { text: `lo up in ${netns}`, lines: ['link set lo up'] }
     case 'link-up':
-      return [`link set ${dev} up`]
-    case 'address':
-      return [
-        ...step.remove.map((a) => `addr del ${a} dev ${dev}`),
-        ...(step.add ? [`addr add ${step.add} dev ${dev}`] : []),
-      ]
-    default:
-      return []
+      return { text: `${dev} up`, lines: [`link set ${dev} up`] }
+    case 'address': {
+      const add = step.add === undefined ? [] : [step.add]
+      const parts = [...add.map((a) => `added ${a}`), ...step.remove.map((a) => `removed ${a}`)]
+      const removing = step.remove.map((a) => `addr del ${a} dev ${dev}`)
+      const lines = [...removing, ...add.map((a) => `addr add ${a} dev ${dev}`)]
+      return { text: `${dev}: ${parts.join(', ')}`, lines }
+    }
   }
 }
 
@@ -170,27 +146,4 @@ table inet netvm {
   }
 }
 `
-}
-
-/** Reads `ip -j addr` output. Undefined when it is not what `ip` prints. */
-export function parseIpAddr(text: string): Map<string, LinkLook> | undefined {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(text.trim() === '' ? '[]' : text)
-  } catch {
-    return undefined
-  }
-  if (!Array.isArray(parsed)) return undefined
-  const links = new Map<string, LinkLook>()
-  for (const entry of parsed as Record<string, unknown>[]) {
-    if (entry === null || typeof entry !== 'object' || typeof entry.ifname !== 'string') continue
-    const flags = Array.isArray(entry.flags) ? entry.flags : []
-    const infos = Array.isArray(entry.addr_info) ? (entry.addr_info as Record<string, unknown>[]) : []
-    links.set(entry.ifname, {
-      up: flags.includes('UP'),
-      ipv4: infos.filter((i) => i.family === 'inet').map((i) => `${i.local}/${i.prefixlen}`),
-      ipv6: infos.some((i) => i.family === 'inet6'),
-    })
-  }
-  return links
 }

@@ -1,6 +1,7 @@
-import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, ftruncateSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
+import { textIfThere } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 
 /** Where the resolver file of a namespace is; `ip netns exec` and the browser's unit bind it over /etc/resolv.conf. */
@@ -28,18 +29,18 @@ export function resolversFrom(wireguardConf: string | undefined): readonly strin
   return found.length > 0 ? found : TUNNEL_DEFAULT_DNS
 }
 
-export function renderResolv(resolvers: readonly string[]): string {
+function renderResolv(resolvers: readonly string[]): string {
   const head = '# Written by netvm: the resolvers of this network namespace.\n'
   return head + resolvers.map((r) => `nameserver ${r}\n`).join('')
 }
 
 /** Whether the resolver file is there as `writeResolv` would leave it. */
 export function resolvMatches(p: Paths, node: string, netns: string): boolean {
-  return readOptional(resolvPath(p, netns)) === wanted(p, node)
+  return textIfThere(resolvPath(p, netns)) === wanted(p, node)
 }
 
 function wanted(p: Paths, node: string): string {
-  return renderResolv(resolversFrom(readOptional(join(p.wireguardDir, `${node}.conf`))))
+  return renderResolv(resolversFrom(textIfThere(join(p.wireguardDir, `${node}.conf`))))
 }
 
 /**
@@ -49,7 +50,7 @@ function wanted(p: Paths, node: string): string {
 export function writeResolv(p: Paths, node: string, netns: string): boolean {
   const path = resolvPath(p, netns)
   const text = wanted(p, node)
-  if (readOptional(path) === text) return false
+  if (textIfThere(path) === text) return false
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
   const fd = openSync(path, 'a', 0o644)
   closeSync(fd)
@@ -62,13 +63,4 @@ export function writeResolv(p: Paths, node: string, netns: string): boolean {
     closeSync(rw)
   }
   return true
-}
-
-function readOptional(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
 }

@@ -1,10 +1,13 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
+import { sleep } from '../base/deadline.ts'
 import { NetvmError } from '../base/errors.ts'
 import { EXIT } from '../base/exit-codes.ts'
+import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
-import { ExecError, type RunResult, run, runOk } from '../host/exec.ts'
-import { enter, IP_DEADLINE_MS, lookNetwork, netnsFile } from './look.ts'
-import { firewall, ipLines, type NetworkWant, planUp, type Step, stepText } from './plan.ts'
+import { ExecError, run, runOk } from '../host/exec.ts'
+import { IP_DEADLINE_MS, ipBatch } from '../host/netns.ts'
+import { enter, lookNetwork, netnsFile } from './look.ts'
+import { describeStep, firewall, type NetworkWant, planUp, type Step } from './plan.ts'
 import { writeResolv } from './resolv.ts'
 
 /**
@@ -15,7 +18,7 @@ const PAIR_TRIES = 40
 const PAIR_RETRY_MS = 50
 
 /**
- * Makes, finishes or mends a node's network by what is really there, and writes its resolver file.
+ * Makes, finishes or repairs a node's network by what is really there, and writes its resolver file.
  * Returns one line per thing it did; none when all was there. Throws NetvmError with the command to run
  * when something stands in the way that only a person should remove.
  */
@@ -26,15 +29,15 @@ export async function networkUp(p: Paths, want: NetworkWant): Promise<string[]> 
   // Consecutive steps of one place go to one `ip -batch`: a reboot brings many nodes up on few cores.
   let batch: { where: Place; lines: string[] } | undefined
   const flush = async () => {
-    if (batch) await ipBatch(batch.where, want, batch.lines)
+    if (batch) await ipBatch(batch.where === 'inside' ? want.netns : undefined, batch.lines)
     batch = undefined
   }
   for (const step of plan.steps) {
     const where = placeOf(step)
-    const lines = ipLines(step, want)
+    const { text, lines } = describeStep(step, want)
     if (step.kind === 'add-pair') {
       await flush()
-      await addPair(want)
+      await addPair(want, lines)
     } else if (lines.length === 0) {
       await flush()
       await otherStep(p, step, want)
@@ -43,7 +46,7 @@ export async function networkUp(p: Paths, want: NetworkWant): Promise<string[]> 
       batch ??= { where, lines: [] }
       batch.lines.push(...lines)
     }
-    done.push(stepText(step, want))
+    done.push(text)
   }
   await flush()
   return done
@@ -87,7 +90,7 @@ export async function inhabitants(p: Paths, want: NetworkWant): Promise<Inhabita
     .split('\n')
     .map(Number)
     .filter((pid) => pid > 1)
-    .map((pid) => ({ pid, comm: commOf(p, pid) }))
+    .map((pid) => ({ pid, comm: textOf(`${p.proc}/${pid}/comm`)?.trim() ?? '?' }))
 }
 
 type Place = 'host' | 'inside'
@@ -97,32 +100,23 @@ function placeOf(step: Step): Place {
   return step.kind === 'lo-up' || step.kind === 'delete-stray-peer' ? 'inside' : 'host'
 }
 
-async function ipBatch(where: Place, want: NetworkWant, lines: readonly string[]): Promise<void> {
-  await runOk(batchArgv(where, want), { deadlineMs: IP_DEADLINE_MS, input: `${lines.join('\n')}\n` })
-}
-
-function batchArgv(where: Place, want: NetworkWant): string[] {
-  return ['ip', ...(where === 'inside' ? ['-n', want.netns] : []), '-batch', '-']
-}
-
-async function addPair(want: NetworkWant): Promise<void> {
-  const argv = batchArgv('host', want)
-  let last: RunResult | undefined
-  for (let tries = 0; tries < PAIR_TRIES; tries++) {
-    const input = `link add ${want.veth} type veth peer name ${want.vpeer} netns ${want.netns}\n`
-    last = await run(argv, { deadlineMs: IP_DEADLINE_MS, input })
-    if (last.code === 0) return
-    if (!/File exists/.test(last.stderr)) break
+async function addPair(want: NetworkWant, lines: readonly string[]): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ipBatch(undefined, lines)
+    } catch (err) {
+      const taken = err instanceof ExecError && /File exists/.test(err.result.stderr)
+      if (!taken || tries === PAIR_TRIES) throw err
+    }
     await run(['ip', 'link', 'del', want.veth], { deadlineMs: IP_DEADLINE_MS })
-    await new Promise((resolve) => setTimeout(resolve, PAIR_RETRY_MS))
+    await sleep(PAIR_RETRY_MS)
   }
-  if (last) throw new ExecError(last, IP_DEADLINE_MS)
 }
 
 async function otherStep(p: Paths, step: Step, want: NetworkWant): Promise<void> {
   if (step.kind === 'firewall') {
     const argv = enter(p, want.netns, ['nft', '-f', '-'])
-    await runOk(argv, { deadlineMs: IP_DEADLINE_MS, input: firewall(want) })
+    await runOk(argv, { deadlineMs: IP_DEADLINE_MS, input: firewall(want), next: 'dmesg | tail -n 20' })
   } else if (step.kind === 'ipv6-off') {
     const file = (dev: string) => `/proc/sys/net/ipv6/conf/${dev}/disable_ipv6`
     // A kernel without IPv6 has no such directory, and nothing to turn off.
@@ -135,13 +129,6 @@ async function otherStep(p: Paths, step: Step, want: NetworkWant): Promise<void>
 
 async function tolerate(argv: readonly string[], gone: RegExp): Promise<void> {
   const result = await run(argv, { deadlineMs: IP_DEADLINE_MS })
-  if (result.code !== 0 && !gone.test(result.stderr)) throw new ExecError(result, IP_DEADLINE_MS)
-}
-
-function commOf(p: Paths, pid: number): string {
-  try {
-    return readFileSync(`${p.proc}/${pid}/comm`, 'utf8').trim()
-  } catch {
-    return '?'
-  }
+  if (result.code !== 0 && !gone.test(result.stderr))
+    throw new ExecError(result, { deadlineMs: IP_DEADLINE_MS })
 }

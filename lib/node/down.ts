@@ -2,15 +2,16 @@ import { existsSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../base/config.ts'
+import { deadlineIn } from '../base/deadline.ts'
 import { ConfigError, UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../base/paths.ts'
-import type { Node, Supervisor } from '../base/types.ts'
-import { deadlineIn } from '../browser/deadline.ts'
+import { type Node, SUPERVISORS } from '../base/types.ts'
+import { profileLeftovers } from '../browser/processes.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { run } from '../host/exec.ts'
-import { profileLeftovers } from '../host/proc.ts'
+import { signal } from '../host/proc.ts'
 import { askSystemd, systemctlOk } from '../host/systemctl.ts'
 import { daemonReload } from '../host/systemd.ts'
 import { networkOf } from '../netns/command.ts'
@@ -168,22 +169,13 @@ async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void
   }
 }
 
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // It ended meanwhile.
-  }
-}
-
 async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
   const { p } = ctx
   const dropIns = [`cdp-relay@${name}.socket`, `chromebox-watchdog@${name}.timer`].map((u) => dropIn(p, u))
   const hadDropIns = dropIns.some((path) => existsSync(path))
-  const receipts: Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
   const files = [
     nodeEnvPath(p, name),
-    ...receipts.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
+    ...SUPERVISORS.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
     ...dropIns,
   ]
   for (const path of files) rmSync(path, { force: true })
@@ -199,7 +191,7 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
 
 async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<string[]> {
   const active = (await states(unitsOf(name))).filter(([, state]) => state !== 'inactive')
-  const profile = profileLeftovers(p, { profileDir: profileDir(p, name) })
+  const profile = profileLeftovers(p, profileDir(p, name))
   return [
     ...active.map(([unit, state]) => `${unit} is ${state}; next: systemctl stop ${unit}`),
     ...(profile.seen ? profile.value : []).map(

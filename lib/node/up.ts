@@ -7,8 +7,8 @@ import { findMain } from '../browser/look.ts'
 import { ensure } from '../ensure/ensure.ts'
 import { rowLeft } from '../ensure/preflight.ts'
 import { assertRow, type RowOptions } from '../ensure/row.ts'
-import { listenersIn } from '../host/listener.ts'
-import { lookNetns } from '../host/netns.ts'
+import { listenersIn } from '../host/listeners.ts'
+import { netnsInode } from '../host/netns.ts'
 import { readArgv } from '../host/proc.ts'
 import { askSystemd, systemctlOk } from '../host/systemctl.ts'
 import { networkOf } from '../netns/command.ts'
@@ -151,15 +151,13 @@ async function startMissing(ctx: UpContext, node: Node): Promise<void> {
 
 /** The namespace was deleted and made again, by hand, under a browser that lives on in the old one. */
 function runsElsewhere(p: Paths, node: Node): boolean {
-  const netns = lookNetns(p, node.netns)
-  const found = findMain(p, node, netns.seen ? netns.value.inode : undefined)
+  const found = findMain(p, node, netnsInode(p, node.netns))
   return found.process.seen && found.process.value === undefined && found.elsewhere.length > 0
 }
 
 /** The port that the running browser was started with, when it is not the row's. */
 function otherPort(p: Paths, node: Node): string | undefined {
-  const netns = lookNetns(p, node.netns)
-  const found = findMain(p, node, netns.seen ? netns.value.inode : undefined)
+  const found = findMain(p, node, netnsInode(p, node.netns))
   if (!found.process.seen || found.process.value === undefined) return undefined
   const port = readArgv(p.proc, found.process.value.pid).find((a) => a.startsWith('--remote-debugging-port='))
   const number = port?.split('=')[1]
@@ -168,7 +166,7 @@ function otherPort(p: Paths, node: Node): string | undefined {
 
 /** A socket unit stays active over the socket of a namespace that is gone. Not seen counts as bound. */
 function relayIsBound(p: Paths, node: Node): boolean {
-  const listeners = listenersIn(p, { netns: node.netns }, node.cdpPort, node.peer)
+  const listeners = listenersIn(p, node.netns, node.cdpPort, node.peer)
   return !listeners.seen || listeners.value.length > 0
 }
 

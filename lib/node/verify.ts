@@ -1,7 +1,7 @@
 import type { Config } from '../base/config.ts'
+import { type Deadline, deadlineIn } from '../base/deadline.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
-import { type Deadline, deadlineIn } from '../browser/deadline.ts'
 import { lookBrowser } from '../browser/look.ts'
 import { verifyEgress } from '../egress/verify.ts'
 import { fetchInNetns } from '../host/curl.ts'

@@ -1,6 +1,6 @@
 import { type Paths, receiptHistoryPath } from '../base/paths.ts'
 import type { Look, Receipt, Supervisor } from '../base/types.ts'
-import { isReceipt, MAX_BYTES, readTrusted } from './receipts.ts'
+import { MAX_BYTES, readTrusted, receiptOf } from './receipts.ts'
 import { writeAtomic } from './state.ts'
 
 /** `--why` shows this many. */
@@ -27,7 +27,7 @@ export function readHistory(p: Paths, supervisor: Supervisor, node: string): Loo
   if (read.value === undefined) return { seen: true, value: [] }
   const { version, receipts } = (read.value ?? {}) as { version?: unknown; receipts?: unknown }
   if (version !== 1 || !Array.isArray(receipts)) return { seen: false, why: `${path} is no history` }
-  const kept = receipts.filter((r: unknown): r is Receipt => isReceipt(r, supervisor, node))
+  const kept = receipts.flatMap((r: unknown) => receiptOf(r, supervisor, node) ?? [])
   return { seen: true, value: kept.slice(-KEPT) }
 }
 

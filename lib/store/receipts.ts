@@ -1,6 +1,27 @@
-import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { type Paths, receiptPath } from '../base/paths.ts'
-import type { Look, Receipt, Supervisor } from '../base/types.ts'
+import {
+  flag,
+  list,
+  number,
+  object,
+  oneOf,
+  optional,
+  type Reader,
+  record,
+  stamp,
+  text,
+  usable,
+} from '../base/shape.ts'
+import {
+  LAYERS,
+  type LayerMark,
+  type Look,
+  type Receipt,
+  SUPERVISORS,
+  type Supervisor,
+} from '../base/types.ts'
+import { namespaceOf } from '../host/proc.ts'
 import { writeAtomic } from './state.ts'
 
 /** A receipt is a few hundred bytes, a history five of them; anything of this size is neither. */
@@ -22,9 +43,8 @@ export function readReceipt(p: Paths, supervisor: Supervisor, node: string): Loo
   const path = receiptPath(p, supervisor, node)
   const read = readTrusted(p, path)
   if (!read.seen || read.value === undefined) return read as Look<undefined>
-  const { value } = read
-  if (!isReceipt(value, supervisor, node))
-    return { seen: false, why: `${path} is no receipt of ${supervisor} ${node}` }
+  const value = receiptOf(read.value, supervisor, node)
+  if (value === undefined) return { seen: false, why: `${path} is no receipt of ${supervisor} ${node}` }
   return { seen: true, value }
 }
 
@@ -65,45 +85,56 @@ export function readTrusted(p: Paths, path: string): Look<unknown> {
   }
 }
 
-/** Whether a parsed value has the fields of a receipt. Its texts are to be cleaned before they are printed. */
-export function isReceipt(v: unknown, supervisor: Supervisor, node: string): v is Receipt {
-  if (!isObject(v) || v.version !== 1 || v.supervisor !== supervisor || v.node !== node) return false
-  const { verdict, at, hostNs } = v
-  return (
-    isObject(verdict) &&
-    ['healthy', 'unhealthy', 'unknown'].includes(verdict.state as string) &&
-    typeof verdict.code === 'string' &&
-    typeof verdict.reason === 'string' &&
-    Array.isArray(verdict.evidence) &&
-    Array.isArray(v.layers) &&
-    v.layers.every((m) => isObject(m) && typeof m.layer === 'string' && typeof m.state === 'string') &&
-    Array.isArray(v.actions) &&
-    v.actions.every(isAction) &&
-    isObject(at) &&
-    typeof at.wallMs === 'number' &&
-    typeof at.bootMs === 'number' &&
-    typeof at.bootId === 'string' &&
-    isObject(hostNs) &&
-    typeof hostNs.net === 'number' &&
-    typeof hostNs.pid === 'number' &&
-    typeof v.durationMs === 'number' &&
-    typeof v.nextDueBootMs === 'number' &&
-    isObject(v.extra)
-  )
+const mark: Reader<LayerMark> = record({
+  layer: oneOf(LAYERS),
+  state: oneOf(['ok', 'fail', 'unknown', 'not-checked', 'not-configured', 'paused']),
+  code: optional(text),
+  note: optional(text),
+})
+
+const scalars: Reader<Receipt['extra']> = (v, what) => {
+  const isScalar = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value)
+  return Object.fromEntries(Object.entries(object(v, what)).filter(([, value]) => isScalar(value))) as never
 }
 
-function isAction(v: unknown): boolean {
-  return (
-    isObject(v) &&
-    typeof v.kind === 'string' &&
-    typeof v.helped === 'boolean' &&
-    typeof v.durationMs === 'number' &&
-    typeof v.startedWallMs === 'number'
-  )
-}
+/** A receipt as it comes from a file. Its texts are to be cleaned before they are printed. */
+export const parseReceipt: Reader<Receipt> = record({
+  version: oneOf([1]),
+  supervisor: oneOf(SUPERVISORS),
+  node: text,
+  verdict: record({
+    state: oneOf(['healthy', 'unhealthy', 'unknown']),
+    layer: optional(oneOf(LAYERS)),
+    code: text,
+    reason: text,
+    evidence: list(text),
+  }),
+  layers: usable(mark),
+  actions: list(
+    record({
+      kind: text,
+      code: optional(text),
+      startedWallMs: number,
+      durationMs: number,
+      helped: flag,
+      detail: text,
+    }),
+  ),
+  at: stamp,
+  durationMs: number,
+  hostNs: record({ net: number, pid: number }),
+  nextDueBootMs: number,
+  extra: scalars,
+})
 
-function isObject(v: unknown): v is Record<string, unknown> {
-  return typeof v === 'object' && v !== null && !Array.isArray(v)
+/** The receipt of this supervisor and node that a parsed value is; undefined when it is none. */
+export function receiptOf(v: unknown, supervisor: Supervisor, node: string): Receipt | undefined {
+  try {
+    const receipt = parseReceipt(v)
+    return receipt.supervisor === supervisor && receipt.node === node ? receipt : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /**
@@ -111,13 +142,5 @@ function isObject(v: unknown): v is Record<string, unknown> {
  * read, which no reader's own inode equals.
  */
 export function hostNamespaces(p: Paths): { net: number; pid: number } {
-  return { net: inode(`${p.proc}/self/ns/net`), pid: inode(`${p.proc}/self/ns/pid`) }
-}
-
-function inode(path: string): number {
-  try {
-    return statSync(path).ino
-  } catch {
-    return 0
-  }
+  return { net: namespaceOf(p.proc, 'self', 'net') ?? 0, pid: namespaceOf(p.proc, 'self', 'pid') ?? 0 }
 }

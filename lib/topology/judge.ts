@@ -71,7 +71,7 @@ function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
   return new Map([...own, ...relay.layers.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }
 
-const told = (part: PartMark['part'], verdict: Verdict): PartMark => ({
+const failed = (part: PartMark['part'], verdict: Verdict): PartMark => ({
   part,
   state: verdict.state === 'unhealthy' ? 'fail' : 'unknown',
   note: verdict.reason,
@@ -85,7 +85,7 @@ function vethMark(seen: NodeLook | undefined, node: Node): PartMark {
   const finding = vethFinding(seen.relay)
   return finding === undefined
     ? { part: 'veth', state: 'ok', note: `${veth.value.name} ${node.gw}/30` }
-    : told('veth', finding.verdict)
+    : failed('veth', finding.verdict)
 }
 
 function peerMark(node: Node, links: InsideLook['links'], name: string): PartMark {
@@ -94,5 +94,5 @@ function peerMark(node: Node, links: InsideLook['links'], name: string): PartMar
   const finding = peerFinding(node, link)
   return finding === undefined
     ? { part: 'peer', state: 'ok', note: `${link.name} ${node.peer}/30` }
-    : told('peer', finding.verdict)
+    : failed('peer', finding.verdict)
 }

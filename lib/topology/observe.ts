@@ -1,35 +1,29 @@
-import { readFileSync } from 'node:fs'
 import { mapBounded } from '../base/bounded.ts'
 import { now } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
+import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node, Now } from '../base/types.ts'
-import { run } from '../host/exec.ts'
-import { parseTcpTable } from '../host/listener.ts'
+import { startedAsBrowsers } from '../browser/processes.ts'
 import {
   describeProcess,
   listenersEverywhere,
   type NetListener,
   namespaceNames,
+  type OwnedListener,
   ownersOf,
 } from '../host/listeners.ts'
-import { lookInterfaces, lookNetns, parseInterfaces } from '../host/netns.ts'
-import { canSeeAll, listPids, netnsInode, readArgv } from '../host/proc.ts'
+import { lookInterfaces, netnsInode } from '../host/netns.ts'
+import { canSeeAll, namespaceOf } from '../host/proc.ts'
+import { showMatching, type UnitShow } from '../host/systemd.ts'
+import { parseTcpTable } from '../host/tcp-table.ts'
 import { ifNames } from '../registry/names.ts'
 import { isLocal, type ParsedRegistry } from '../registry/read.ts'
 import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { HOST } from './ownership.ts'
-import type {
-  BrowserSeen,
-  FleetLook,
-  InsideLook,
-  LinkNames,
-  NodeLook,
-  OwnedListener,
-  UnitSeen,
-} from './types.ts'
+import type { BrowserSeen, FleetLook, InsideLook, NodeLook, UnitSeen } from './types.ts'
 
 /** Nodes looked into side by side; each has up to three children, so 64 of them. */
 const MAX_NODES = 21
@@ -60,7 +54,7 @@ export async function observeTopology(
     now: at,
     netnsDir: p.netnsDir,
     registry,
-    names: new Map<string, LinkNames>(known.map((name) => [name, ifNames(name)])),
+    names: new Map(known.map((name) => [name, ifNames(name)])),
     hostLinks,
     namespaces,
     inside: new Map(inside),
@@ -92,16 +86,9 @@ async function lookNodes(
 }
 
 async function lookInside(p: Paths, name: string): Promise<InsideLook> {
-  const look = lookNetns(p, name)
-  const addr = await run(['ip', '-n', name, '-j', 'addr', 'show'], { deadlineMs: DEADLINE_MS })
-  const links = addr.code === 0 ? parseInterfaces(addr.stdout) : undefined
-  return {
-    ...(look.seen && look.value.inode !== undefined ? { inode: look.value.inode } : {}),
-    links:
-      links === undefined || links.length === 0
-        ? { seen: false, why: clean(addr.stderr.trim()) || 'ip addr told nothing' }
-        : { seen: true, value: links },
-  }
+  const inode = netnsInode(p, name)
+  const links = await lookInterfaces(name, DEADLINE_MS)
+  return { ...(inode === undefined ? {} : { inode }), links }
 }
 
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
@@ -114,59 +101,31 @@ async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
 
 /** Listeners of the host itself on addresses that belong to nodes (10.201.0.0/16): a relay in the wrong place. */
 function hostListeners(p: Paths): NetListener[] {
-  try {
-    const tables = readFileSync(`${p.proc}/self/net/tcp`, 'latin1')
-    return parseTcpTable(tables).flatMap((l) =>
-      l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : [],
-    )
-  } catch {
-    // A kernel without this file has shown nothing of the namespaces either.
-    return []
-  }
+  // A kernel without this file has shown nothing of the namespaces either.
+  const all = parseTcpTable(textOf(`${p.proc}/self/net/tcp`) ?? '')
+  return all.flatMap((l) => (l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : []))
 }
 
 async function lookUnits(): Promise<Look<UnitSeen[]>> {
-  const argv = [
-    'systemctl',
-    'show',
-    '--no-pager',
-    '--no-ask-password',
-    '--property=Id,ActiveState,Listen',
-    '--',
-    ...UNIT_PATTERNS,
-  ]
-  const ran = await run(argv, { deadlineMs: DEADLINE_MS })
-  if (ran.missing) return { seen: false, why: 'the program systemctl is missing' }
-  if (ran.code !== 0) return { seen: false, why: clean(ran.stderr.trim()) || 'systemctl show gave no answer' }
-  return { seen: true, value: parseUnits(ran.stdout) }
+  const shown = await showMatching(UNIT_PATTERNS, ['ActiveState', 'Listen'], DEADLINE_MS)
+  return shown.seen ? { seen: true, value: shown.value.map(unitSeen) } : shown
 }
 
-/** Blocks of `systemctl show` for a pattern: `KEY=VALUE` lines, an empty line between units. */
-export function parseUnits(stdout: string): UnitSeen[] {
-  return stdout.split(/\n\n+/).flatMap((block) => {
-    const all = (key: string) =>
-      block.split('\n').flatMap((l) => (l.startsWith(`${key}=`) ? [l.slice(key.length + 1)] : []))
-    const [id] = all('Id')
-    if (id === undefined) return []
-    return [{ id, active: all('ActiveState')[0] ?? '', listen: parseListen(all('Listen').join('\n')) }]
-  })
+/** What `systemctl show` says of one unit. */
+export function unitSeen({ Id: id = '', ActiveState: active = '', Listen = '' }: UnitShow): UnitSeen {
+  return { id, active, listen: parseListen(Listen) }
 }
 
 /** Main processes of browsers whose profile is below the directory of all profiles, whoever started them. */
 function lookBrowsers(p: Paths): Look<BrowserSeen[]> {
   const all = canSeeAll(p.proc)
   if (!all.seen) return all
-  const prefix = `--user-data-dir=${p.profiles}/`
-  const value: BrowserSeen[] = []
-  for (const pid of listPids(p.proc)) {
-    const argv = readArgv(p.proc, pid)
-    const dir = argv.find((arg, i) => i > 0 && arg.startsWith(prefix))
-    if (dir === undefined || argv.some((arg) => arg.startsWith('--type='))) continue
+  const value = startedAsBrowsers(p).flatMap(({ pid, profile }): BrowserSeen[] => {
     const owner = describeProcess(p, pid)
-    const node = clean(dir.slice(prefix.length).replace(/\/.*$/, ''), 60)
-    if (owner === undefined || pid === process.pid) continue
-    const ns = netnsInode(p.proc, pid)
-    value.push({ pid, node, unit: owner.unit, ...(ns.seen ? { netns: ns.value } : {}) })
-  }
+    if (owner === undefined) return []
+    const netns = namespaceOf(p.proc, pid)
+    const node = clean(profile.replace(/\/.*$/, ''), 60)
+    return [{ pid, node, unit: owner.unit, ...(netns === undefined ? {} : { netns }) }]
+  })
   return { seen: true, value }
 }

@@ -6,7 +6,7 @@ import type { Ownership } from './types.ts'
 export const HOST = ''
 
 /**
- * Whose a node name is. Only `none` and `retired` may be told to be removed: a row that was refused for one
+ * Whose a node name is. Only what belongs to `none` or `retired` is proposed for removal: a row that was refused for one
  * bad cell, or that another host runs, still has an owner.
  */
 export function ownershipOf(

@@ -1,28 +1,24 @@
 import type { Node } from '../base/types.ts'
+import type { OwnedListener } from '../host/listeners.ts'
 import { HOST } from './ownership.ts'
-import type { FleetLook, OwnedListener, Ownership, Stray } from './types.ts'
+import type { FleetLook, Ownership, Stray } from './types.ts'
 
 type OwnerOf = (name: string) => Ownership
 
 const LOOPBACK = /^(?:127\.|::1$)/
 const OUR_LINK = /^(?:ve|vp|wg)-[0-9a-f]{8}$/
 
-/** A stray of nobody is removed with `remove`, of a retired row with the command that takes its node down, and else only told. */
-function stray(
-  kind: Stray['kind'],
-  what: string,
-  owner: Ownership,
-  name: string,
-  remove: string,
-): Stray | undefined {
-  if (owner.is === 'active') return undefined
-  if (owner.is === 'none') return { kind, what, remove, why: 'no row owns it' }
+/**
+ * A stray of nobody is removed with `remove`, of a retired row with the command that takes its node down, and
+ * else only reported. Nothing when an active row accounts for it.
+ */
+function stray(kind: Stray['kind'], what: string, owner: Ownership, name: string, remove: string): Stray[] {
+  if (owner.is === 'active') return []
+  if (owner.is === 'none') return [{ kind, what, remove, why: 'no row owns it' }]
   if (owner.is === 'retired')
-    return { kind, what, remove: `netvm-node-down ${name}`, why: `${name} is retired` }
-  return { kind, what, why: owner.why }
+    return [{ kind, what, remove: `netvm-node-down ${name}`, why: `${name} is retired` }]
+  return [{ kind, what, why: owner.why }]
 }
-
-const present = (s: Stray | undefined): Stray[] => (s === undefined ? [] : [s])
 
 /** Everything of our kinds that no active row of this host accounts for. Pure. */
 export function findStrays(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) => boolean): Stray[] {
@@ -40,14 +36,11 @@ const nodeOf = (netns: string) => netns.slice('warp-'.length)
 
 function strayUnits(look: FleetLook, owner: OwnerOf): Stray[] {
   if (!look.units.seen) return []
-  return look.units.value
-    .filter((u) => u.id.startsWith('cdp-relay@') && u.id.endsWith('.socket') && u.active === 'active')
-    .flatMap((u) => {
-      const name = u.id.slice('cdp-relay@'.length, -'.socket'.length)
-      return present(
-        stray('relay-unit', `${u.id} on ${u.listen.join(', ')}`, owner(name), name, `systemctl stop ${u.id}`),
-      )
-    })
+  return look.units.value.flatMap(({ id, active, listen }) => {
+    const name = /^cdp-relay@(.*)\.socket$/.exec(id)?.[1]
+    if (name === undefined || active !== 'active') return []
+    return stray('relay-unit', `${id} on ${listen.join(', ')}`, owner(name), name, `systemctl stop ${id}`)
+  })
 }
 
 function strayBrowsers(look: FleetLook, owner: OwnerOf): Stray[] {
@@ -56,10 +49,10 @@ function strayBrowsers(look: FleetLook, owner: OwnerOf): Stray[] {
     const end = b.unit.endsWith('.service') ? `systemctl stop ${b.unit}` : `kill ${b.pid}`
     const what = `browser of profile ${b.node} (pid ${b.pid}${b.unit === '' ? '' : `, ${b.unit}`})`
     const whose = owner(b.node)
-    if (whose.is !== 'active') return present(stray('browser', what, whose, b.node, end))
+    if (whose.is !== 'active') return stray('browser', what, whose, b.node, end)
     const inode = look.inside.get(whose.row.netns)?.inode
     const main = look.nodes.get(b.node)?.watchdog.browser?.process?.pid
-    // Perhaps a wrapper that started it: told, and left alone.
+    // Perhaps a wrapper that started it: reported, and left alone.
     if (b.netns === undefined || inode === undefined || b.netns === inode)
       return main === undefined || main === b.pid
         ? []
@@ -77,7 +70,7 @@ function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) =
       if (l.netns === HOST) return [hostListener(look, l, owner)]
       const whose = owner(nodeOf(l.netns))
       if (whose.is !== 'active')
-        return present(stray('listener', describe(l), whose, nodeOf(l.netns), removal(look, l)))
+        return stray('listener', describe(l), whose, nodeOf(l.netns), removal(look, l))
       const { row } = whose
       const rightPlace = l.address === row.peer && l.port === row.cdpPort
       if (rightPlace && l.owners.some((o) => o.pid === 1 || o.unit === `cdp-relay@${row.name}.service`))
@@ -93,10 +86,10 @@ function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) =
 function hostListener(look: FleetLook, l: OwnedListener, owner: OwnerOf): Stray {
   const row = look.registry.nodes.find((n) => n.peer === l.address || n.gw === l.address)
   const whose = owner(row?.name ?? '')
-  const told = { kind: 'listener', what: describe(l), why: 'relays listen inside their namespaces' } as const
+  const found = { kind: 'listener', what: describe(l), why: 'relays listen inside their namespaces' } as const
   return whose.is === 'active' || whose.is === 'retired' || whose.is === 'none'
-    ? { ...told, ...remover(look, l) }
-    : { ...told, why: whose.why }
+    ? { ...found, ...remover(look, l) }
+    : { ...found, why: whose.why }
 }
 
 function whyWrong(look: FleetLook, l: OwnedListener, row: Node, isLocal: (node: Node) => boolean): string {
@@ -140,25 +133,22 @@ function removal(look: FleetLook, l: OwnedListener): string {
 function strayNamespaces(look: FleetLook, owner: OwnerOf): Stray[] {
   if (!look.namespaces.seen) return []
   const { names, others } = look.namespaces.value
-  const strays = names
-    .filter((n) => n.startsWith('warp-'))
-    .flatMap((n) =>
-      present(stray('netns', `namespace ${n}`, owner(nodeOf(n)), nodeOf(n), removeNetns(look, n))),
-    )
-  const files = others
-    .filter((n) => n.startsWith('warp-'))
-    .flatMap((n) =>
-      present(
-        stray(
-          'netns',
-          `${n}, a plain file and no namespace`,
-          owner(nodeOf(n)),
-          nodeOf(n),
-          `rm ${look.netnsDir}/${n}`,
-        ),
-      ),
-    )
-  return [...strays, ...files]
+  const strays = (all: readonly string[], what: (n: string) => string, remove: (n: string) => string) =>
+    all
+      .filter((n) => n.startsWith('warp-'))
+      .flatMap((n) => stray('netns', what(n), owner(nodeOf(n)), nodeOf(n), remove(n)))
+  return [
+    ...strays(
+      names,
+      (n) => `namespace ${n}`,
+      (n) => removeNetns(look, n),
+    ),
+    ...strays(
+      others,
+      (n) => `${n}, a plain file and no namespace`,
+      (n) => `rm ${look.netnsDir}/${n}`,
+    ),
+  ]
 }
 
 /** With its unit active, stopping that takes everything bound to it down first; `ip netns del` alone would leave the veth. */
@@ -173,19 +163,10 @@ function strayLinks(look: FleetLook, owner: OwnerOf): Stray[] {
   const whose = new Map(
     [...look.names].flatMap(([name, n]) => [n.veth, n.vpeer, n.wg].map((link) => [link, name] as const)),
   )
-  const nobody = owner('')
   return look.hostLinks.value
     .filter((l) => OUR_LINK.test(l.name))
     .flatMap((l) => {
-      const name = whose.get(l.name)
-      return present(
-        stray(
-          'veth',
-          `interface ${l.name}`,
-          name === undefined ? nobody : owner(name),
-          name ?? '',
-          `ip link del ${l.name}`,
-        ),
-      )
+      const name = whose.get(l.name) ?? ''
+      return stray('veth', `interface ${l.name}`, owner(name), name, `ip link del ${l.name}`)
     })
 }

@@ -1,22 +1,12 @@
 import type { Look, MarkState, Node, Now } from '../base/types.ts'
-import type { NetListener, SocketOwner } from '../host/listeners.ts'
+import type { OwnedListener } from '../host/listeners.ts'
 import type { Interface } from '../host/netns.ts'
+import type { ifNames } from '../registry/names.ts'
 import type { ParsedRegistry } from '../registry/read.ts'
 import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
 import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
 
-/** Names of interfaces that belong to a node, from its name. */
-export interface LinkNames {
-  readonly veth: string
-  readonly vpeer: string
-  readonly wg: string
-}
-
-export interface OwnedListener extends NetListener {
-  readonly owners: readonly SocketOwner[]
-}
-
-/** A loaded unit of ours, as `systemctl show` tells it. */
+/** A loaded unit of ours, as `systemctl show` prints it. */
 export interface UnitSeen {
   readonly id: string
   readonly active: string
@@ -51,7 +41,7 @@ export interface FleetLook {
   readonly now: Now
   readonly netnsDir: string
   readonly registry: Pick<ParsedRegistry, 'nodes' | 'errors'>
-  readonly names: ReadonlyMap<string, LinkNames>
+  readonly names: ReadonlyMap<string, ReturnType<typeof ifNames>>
   readonly hostLinks: Look<readonly Interface[]>
   readonly namespaces: Look<{ readonly names: readonly string[]; readonly others: readonly string[] }>
   readonly inside: ReadonlyMap<string, InsideLook>

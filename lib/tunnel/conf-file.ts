@@ -1,10 +1,16 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { ConfigError } from '../base/errors.ts'
+import { errnoOf } from '../base/files.ts'
 import { nearest } from '../base/os-error.ts'
 import type { Paths } from '../base/paths.ts'
 import { tunnelConfPath } from './configured.ts'
 import { ConfError, parseTunnelConf, type TunnelConf } from './wg-conf.ts'
+
+const CANNOT_OPEN: Readonly<Record<string, string>> = {
+  ELOOP: 'is a symbolic link',
+  ENOENT: 'does not exist',
+}
 
 /**
  * Reads a node's tunnel configuration. The file holds keys, so it must be a plain file of root's that nobody else
@@ -17,13 +23,8 @@ export function readTunnelConf(p: Paths, node: string, owner = 0): TunnelConf {
     // O_NOFOLLOW: whoever can place a link here must not choose what root reads. O_NONBLOCK: a FIFO must not hang us.
     fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    const why =
-      code === 'ELOOP'
-        ? 'is a symbolic link'
-        : code === 'ENOENT'
-          ? 'does not exist'
-          : `cannot be opened: ${code}`
+    const code = errnoOf(err)
+    const why = CANNOT_OPEN[code] ?? `cannot be opened: ${code}`
     throw new ConfigError(`${path} ${why}`, `ls -la ${nearest(dirname(path))}`)
   }
   try {

@@ -1,5 +1,6 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
+import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 
 export function tunnelConfPath(p: Paths, node: string): string {
@@ -15,7 +16,6 @@ export function tunnelConfigured(p: Paths, node: string): boolean {
     return lstatSync(tunnelConfPath(p, node), { throwIfNoEntry: false }) !== undefined
   } catch (err) {
     // The directory is root's: somebody else cannot look, which is not "none".
-    const code = (err as NodeJS.ErrnoException).code
-    return code === 'EACCES' || code === 'EPERM'
+    return ['EACCES', 'EPERM'].includes(errnoOf(err))
   }
 }

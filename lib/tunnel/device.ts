@@ -1,13 +1,16 @@
 import { spawn } from 'node:child_process'
-import { closeSync, constants, existsSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, rmSync, writeSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { until } from '../base/deadline.ts'
 import { NetvmError } from '../base/errors.ts'
+import { openNameless } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { describe, nextAfter, run, runOk } from '../host/exec.ts'
+import { IP_DEADLINE_MS, inNetns, ipIn } from '../host/netns.ts'
 
-/** Deadline of one `ip` or `wg` call in milliseconds: they take 3 ms; a hung kernel lock is what this is for. */
-const TOOL_DEADLINE_MS = 5_000
+/** How long a wireguard-go may take to make its interface, in milliseconds. */
+const START_DEADLINE_MS = 5_000
 /** A wireguard-go whose interface was deleted ends within a second (it looks at its device once a second). */
 const GONE_DEADLINE_MS = 3_000
 /** The same second, and some, until it has seen that its interface is up in another namespace. */
@@ -15,13 +18,14 @@ const READY_DEADLINE_MS = 5_000
 const POLL_MS = 5
 /** Shorter: a start is what a node without egress waits for, and a poll is one connect(2). */
 const START_POLL_MS = 2
-/** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
-const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
+
+/** What to look at when wireguard-go cannot make its interface. */
+const TUN = 'ls -l /dev/net/tun'
 
 /** Who moves the packets of an interface. */
 export type Engine = 'kernel' | 'wireguard-go'
 
-export function uapiSocket(p: Paths, wg: string): string {
+function uapiSocket(p: Paths, wg: string): string {
   return join(p.wireguardRun, `${wg}.sock`)
 }
 
@@ -31,7 +35,7 @@ export function uapiSocket(p: Paths, wg: string): string {
  */
 export async function createInterface(p: Paths, wg: string): Promise<Engine> {
   const added = await run(['ip', 'link', 'add', 'dev', wg, 'type', 'wireguard'], {
-    deadlineMs: TOOL_DEADLINE_MS,
+    deadlineMs: IP_DEADLINE_MS,
   })
   if (added.code === 0) return 'kernel'
   // "Unknown device type" (no module), "Operation not supported" (no module loader): anything else is a real failure.
@@ -53,15 +57,13 @@ export async function configureInterface(
   setconf: string,
 ): Promise<void> {
   // A wireguard-go answers on its socket, wherever its interface is; the kernel only in the interface's namespace.
-  const at = engine === 'kernel' ? ['ip', 'netns', 'exec', netns] : []
-  const fd = openSync('/dev/shm', O_TMPFILE | constants.O_RDWR, 0o600)
+  const setconfArgv = ['wg', 'setconf', wg, '/dev/fd/3']
+  const argv = engine === 'kernel' ? inNetns(netns, setconfArgv) : setconfArgv
+  const fd = openNameless('/dev/shm')
   try {
     writeSync(fd, setconf, 0)
     // /dev/fd/3 and not /dev/stdin: Node's pipes are sockets, and Linux does not open a socket by that path.
-    const result = await run([...at, 'wg', 'setconf', wg, '/dev/fd/3'], {
-      deadlineMs: TOOL_DEADLINE_MS,
-      fds: [fd],
-    })
+    const result = await run(argv, { deadlineMs: IP_DEADLINE_MS, fds: [fd] })
     if (result.missing)
       throw new NetvmError('the program wg is missing', { next: 'apt-get install wireguard-tools' })
     // wg quotes the line it does not like, which may hold a key, so its words stay out of the message.
@@ -74,16 +76,10 @@ export async function configureInterface(
   }
 }
 
-/** Runs lines of `ip -batch`, in a namespace when one is given. */
-export async function ipBatch(netns: string | undefined, lines: readonly string[]): Promise<void> {
-  const at = netns === undefined ? [] : ['-n', netns]
-  await runOk(['ip', ...at, '-batch', '-'], { input: `${lines.join('\n')}\n`, deadlineMs: TOOL_DEADLINE_MS })
-}
-
 /** Lets the interface have IPv6 whatever the namespace's default is; `ip -n` would not enter it for /proc/sys. */
 export async function allowV6(netns: string, wg: string): Promise<void> {
   const setting = `net.ipv6.conf.${wg}.disable_ipv6=0`
-  await runOk(['ip', 'netns', 'exec', netns, 'sysctl', '-qw', setting], { deadlineMs: TOOL_DEADLINE_MS })
+  await runOk(inNetns(netns, ['sysctl', '-qw', setting]), { deadlineMs: IP_DEADLINE_MS })
 }
 
 /**
@@ -92,10 +88,10 @@ export async function allowV6(netns: string, wg: string): Promise<void> {
  */
 export async function deleteInterface(p: Paths, netns: string, wg: string): Promise<void> {
   if (existsSync(`/sys/class/net/${wg}`)) {
-    await run(['ip', 'link', 'del', 'dev', wg], { deadlineMs: TOOL_DEADLINE_MS })
+    await run(['ip', 'link', 'del', 'dev', wg], { deadlineMs: IP_DEADLINE_MS })
   }
   if (existsSync(join(p.netnsDir, netns))) {
-    await run(['ip', '-n', netns, 'link', 'del', 'dev', wg], { deadlineMs: TOOL_DEADLINE_MS })
+    await run(ipIn(netns, ['link', 'del', 'dev', wg]), { deadlineMs: IP_DEADLINE_MS })
   }
   await untilSocketFree(p, wg)
 }
@@ -105,16 +101,11 @@ export async function deleteInterface(p: Paths, netns: string, wg: string): Prom
  * packets until then. It has a port once it has: waiting here makes a started unit one that carries traffic.
  */
 export async function untilReady(p: Paths, wg: string): Promise<void> {
-  const end = performance.now() + READY_DEADLINE_MS
-  for (;;) {
-    const port = /^listen_port=(\d+)$/m.exec((await askUapi(uapiSocket(p, wg))) ?? '')?.[1]
-    if (port !== undefined && port !== '0') return
-    if (performance.now() > end)
-      throw new NetvmError(`wireguard-go did not take up ${wg} in ${READY_DEADLINE_MS} ms`, {
-        next: 'dmesg | tail -n 20',
-      })
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-  }
+  const hasPort = async () => /^listen_port=[1-9]/m.test((await askUapi(uapiSocket(p, wg))) ?? '')
+  if (await until(hasPort, READY_DEADLINE_MS, POLL_MS)) return
+  throw new NetvmError(`wireguard-go did not take up ${wg} in ${READY_DEADLINE_MS} ms`, {
+    next: 'dmesg | tail -n 20',
+  })
 }
 
 /**
@@ -129,19 +120,13 @@ export async function lastHandshakeOf(p: Paths, wg: string): Promise<number | un
   return Math.max(0, ...seconds) * 1000
 }
 
-/** A second wireguard-go is refused while the first still answers on its socket; a socket nobody answers on is litter. */
+/** A second wireguard-go is refused while the first still answers on its socket; a socket that no process answers on is left over, and removed. */
 async function untilSocketFree(p: Paths, wg: string): Promise<void> {
   const path = uapiSocket(p, wg)
-  const end = performance.now() + GONE_DEADLINE_MS
-  while (existsSync(path)) {
-    if ((await askUapi(path)) === undefined) {
-      rmSync(path, { force: true })
-      return
-    }
-    if (performance.now() > end)
-      throw new NetvmError(`a wireguard-go still serves ${path}`, { next: `fuser ${path}` })
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-  }
+  const isFree = async () => !existsSync(path) || (await askUapi(path)) === undefined
+  if (!(await until(isFree, GONE_DEADLINE_MS, POLL_MS)))
+    throw new NetvmError(`a wireguard-go still serves ${path}`, { next: `fuser ${path}` })
+  rmSync(path, { force: true })
 }
 
 /** The answer to WireGuard's `get=1`, or undefined when nobody answers. It holds the private key: never print it. */
@@ -184,25 +169,20 @@ async function startWireguardGo(p: Paths, wg: string): Promise<void> {
       ? 'this kernel has no WireGuard and wireguard-go is missing'
       : `wireguard-go: ${err.message}`
     failure = new NetvmError(what, {
-      next: missing ? 'apt-get install wireguard-go' : 'ls -l /dev/net/tun',
+      next: missing ? 'apt-get install wireguard-go' : TUN,
     })
   })
   child.on('exit', (code, signal) => {
     failure ??= new NetvmError(`wireguard-go could not make ${wg} (${signal ?? `exit ${code}`})`, {
-      next: 'ls -l /dev/net/tun',
+      next: TUN,
     })
   })
-  const end = performance.now() + TOOL_DEADLINE_MS
-  while ((await askUapi(uapiSocket(p, wg))) === undefined) {
-    if (failure !== undefined) throw failure
-    if (performance.now() > end) {
-      child.kill('SIGKILL')
-      throw new NetvmError(`wireguard-go did not make ${wg} in ${TOOL_DEADLINE_MS} ms`, {
-        next: 'ls -l /dev/net/tun',
-      })
-    }
-    await new Promise((resolve) => setTimeout(resolve, START_POLL_MS))
+  const isThere = async () => failure !== undefined || (await askUapi(uapiSocket(p, wg))) !== undefined
+  if (!(await until(isThere, START_DEADLINE_MS, START_POLL_MS))) {
+    child.kill('SIGKILL')
+    failure = new NetvmError(`wireguard-go did not make ${wg} in ${START_DEADLINE_MS} ms`, { next: TUN })
   }
+  if (failure !== undefined) throw failure
   child.removeAllListeners()
   child.unref()
 }

@@ -7,7 +7,7 @@ import type { TunnelConf } from './wg-conf.ts'
 const RESOLVE_DEADLINE_MS = 8_000
 
 /** `ip:port` as `wg` writes it, IPv6 in brackets. */
-export function endpointText(address: string, port: number): string {
+function endpointText(address: string, port: number): string {
   return isIP(address) === 6 ? `[${address}]:${port}` : `${address}:${port}`
 }
 
@@ -15,7 +15,7 @@ export function endpointText(address: string, port: number): string {
  * Every address of a host name, by the host's resolver (outside the tunnel), in the resolver's order, which puts
  * families the host cannot reach last. Throws NetvmError when there is none within 8 s.
  */
-export async function resolveHost(host: string, deadlineMs = RESOLVE_DEADLINE_MS): Promise<string[]> {
+async function resolveHost(host: string, deadlineMs: number): Promise<string[]> {
   if (isIP(host) !== 0) return [host]
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
@@ -25,8 +25,8 @@ export async function resolveHost(host: string, deadlineMs = RESOLVE_DEADLINE_MS
     const found = await Promise.race([lookup(host, { all: true, verbatim: true }), late])
     return found.map((entry) => entry.address)
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    const why = code ?? (err as Error).message
+    const { code, message } = err as NodeJS.ErrnoException
+    const why = code ?? message
     throw new NetvmError(`endpoint ${host} does not resolve on the host (${why})`, {
       next: `getent ahosts ${host}`,
     })
@@ -35,37 +35,26 @@ export async function resolveHost(host: string, deadlineMs = RESOLVE_DEADLINE_MS
   }
 }
 
+/** Every `ip:port` that each peer's endpoint stands for now, by the peer's public key. */
+async function resolvePeers(conf: TunnelConf, deadlineMs: number): Promise<[key: string, all: string[]][]> {
+  const resolved = conf.peers.map(async ({ publicKey, endpoint }): Promise<[string, string[]][]> => {
+    if (endpoint === undefined) return []
+    const addresses = await resolveHost(endpoint.host, deadlineMs)
+    return [[publicKey, addresses.map((address) => endpointText(address, endpoint.port))]]
+  })
+  return (await Promise.all(resolved)).flat()
+}
+
 /** The address to connect to, for each peer that has an endpoint, by its public key. */
 export async function resolveEndpoints(
   conf: TunnelConf,
   deadlineMs = RESOLVE_DEADLINE_MS,
 ): Promise<ReadonlyMap<string, string>> {
-  const resolved = await Promise.all(
-    conf.peers.flatMap(({ publicKey, endpoint }) =>
-      endpoint === undefined
-        ? []
-        : [
-            resolveHost(endpoint.host, deadlineMs).then(([first]): [string, string] => {
-              return [publicKey, endpointText(first ?? endpoint.host, endpoint.port)]
-            }),
-          ],
-    ),
-  )
-  return new Map(resolved)
+  const peers = await resolvePeers(conf, deadlineMs)
+  return new Map(peers.flatMap(([key, [first]]) => (first === undefined ? [] : [[key, first]])))
 }
 
 /** Every `ip:port` that the configured endpoints stand for now. */
 export async function allEndpoints(conf: TunnelConf, deadlineMs: number): Promise<string[]> {
-  const lists = await Promise.all(
-    conf.peers.flatMap(({ endpoint }) =>
-      endpoint === undefined
-        ? []
-        : [
-            resolveHost(endpoint.host, deadlineMs).then((all) =>
-              all.map((address) => endpointText(address, endpoint.port)),
-            ),
-          ],
-    ),
-  )
-  return lists.flat()
+  return (await resolvePeers(conf, deadlineMs)).flatMap(([, all]) => all)
 }

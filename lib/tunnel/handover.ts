@@ -1,14 +1,7 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { sleep } from '../base/deadline.ts'
+import { namesIn } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { resolvMatches } from '../netns/resolv.ts'
 import { readTunnelConf } from './conf-file.ts'
@@ -32,7 +25,7 @@ function handoverPath(p: Paths, node: string): string {
  * Hands the next start of a node's tunnel unit, within 5 s, what its own `netvm-tunnel up` would find out: the
  * configuration read, checked and rendered, its endpoints resolved now. A process that runs already has that in 2 ms,
  * and a start without Node takes half as long. Only an offer: without it, or when anything about it fails, the
- * unit takes the long way and says what is wrong. So nothing is thrown, and nothing is offered when something is amiss.
+ * unit takes the long way and says what is wrong. So nothing is thrown, and nothing is offered when anything is wrong.
  * @returns whether it was offered; `withdrawHandover` must follow the start either way.
  */
 export async function offerHandover(p: Paths, { node, netns, wg }: TunnelNames): Promise<boolean> {
@@ -46,7 +39,7 @@ export async function offerHandover(p: Paths, { node, netns, wg }: TunnelNames):
     // The short way does not write it, and a browser that is up has it already.
     if (!resolvMatches(p, node, netns)) return false
     const conf = readTunnelConf(p, node)
-    // These the unit tells, so that the journal has them at every start.
+    // The unit's own start prints these, so that the journal has them every time.
     if (conf.ignored.length > 0) return false
     const setconf = renderSetconf(conf, await resolveEndpoints(conf, RESOLVE_DEADLINE_MS))
     const until = Math.floor(Number(readFileSync(`${p.proc}/uptime`, 'latin1').split(' ')[0])) + VALID_S
@@ -83,7 +76,7 @@ export async function handoverApplied(p: Paths, node: string, end: Promise<unkno
   })
   while (!over) {
     if (existsSync(path)) return true
-    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, POLL_MS))])
+    await Promise.race([ended, sleep(POLL_MS)])
   }
   return existsSync(path)
 }
@@ -95,8 +88,7 @@ export async function handoverApplied(p: Paths, node: string, end: Promise<unkno
 export function withdrawHandover(p: Paths, node: string): void {
   const path = handoverPath(p, node)
   const dir = dirname(path)
-  if (!existsSync(dir)) return
-  for (const name of readdirSync(dir)) {
+  for (const name of namesIn(dir)) {
     // A node's name has no dot, and a draft's has one behind it.
     if (name === node || name.startsWith(`${node}.`))
       rmSync(join(dir, name), { recursive: true, force: true })

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { ConfigError, NetvmError } from '../base/errors.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
-import { lookNetns } from '../host/netns.ts'
+import { ipBatch, lookNetns } from '../host/netns.ts'
 import { resolvPath, writeResolv } from '../netns/resolv.ts'
 import { readNodeEnv } from '../registry/node-env.ts'
 import { readTunnelConf } from './conf-file.ts'
@@ -12,7 +12,6 @@ import {
   createInterface,
   deleteInterface,
   type Engine,
-  ipBatch,
   untilReady,
 } from './device.ts'
 import { resolveEndpoints } from './endpoints.ts'

@@ -1,4 +1,4 @@
-/** One peer of an interface, as `wg show <if> dump` tells it. Keys that are secret are not kept. */
+/** One peer of an interface, as `wg show <if> dump` prints it. Keys that are secret are not kept. */
 export interface WgPeer {
   readonly publicKey: string
   /** `ip:port` or `[ip6]:port`; absent when the peer has none. */

@@ -76,7 +76,7 @@ describe('box fleet status', () => {
       r.stdout,
       /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog looks again$/m,
     )
-    assert.match(r.stdout, /cannot see the host’s network: own network namespace/)
+    assert.match(r.stdout, /cannot see the host's network: own network namespace/)
     assert.match(r.stdout, /why unknown: host-evidence pip/)
     assert.ok(!r.stdout.includes('\u001b'))
   })

@@ -1,4 +1,4 @@
-import { deadlineIn } from '../../lib/browser/deadline.ts'
+import { deadlineIn } from '../../lib/base/deadline.ts'
 import { lookBrowser } from '../../lib/browser/look.ts'
 import { type RelaunchOptions, relaunchLocked } from '../../lib/browser/relaunch.ts'
 import type { World } from './browser-host.ts'

@@ -5,10 +5,10 @@ import type {
   JournalRun,
   LiveFacts,
   LogLine,
+  Message,
   NodeFacts,
   ServiceFact,
   TimerFact,
-  Told,
   TunnelFact,
   UnitFacts,
 } from '../../lib/evidence/types.ts'
@@ -109,7 +109,7 @@ const units: fc.Arbitrary<UnitFacts> = fc
       : { ...u, tunnel: t }
   })
 
-const texts: fc.Arbitrary<Told> = fc.constantFrom(
+const texts: fc.Arbitrary<Message> = fc.constantFrom(
   { text: 'no chromium process for profile', code: 'no-process', layer: 'process' },
   { text: 'CDP unreachable on :1', code: 'cdp-unreachable', layer: 'cdp' },
   { text: 'egress down: x', code: 'egress-no-answer', layer: 'egress' },

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
+import type { SocketOwner } from '../../lib/host/listeners.ts'
 import type {
   CloseLook,
   LinkState,
-  ListenerOwner,
   PortListener,
   RelayDecision,
   RelayObservation,
@@ -48,7 +48,7 @@ export const units = (over: Partial<RelayUnits> = {}): RelayUnits => ({
   serviceResult: 'success',
   ...over,
 })
-export const owner = (over: Partial<ListenerOwner> = {}): ListenerOwner => ({
+export const owner = (over: Partial<SocketOwner> = {}): SocketOwner => ({
   pid: 4711,
   startTicks: 99,
   program: 'socat',

@@ -1,16 +1,10 @@
 import type { Node } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
+import type { OwnedListener } from '../../lib/host/listeners.ts'
 import { ifNames } from '../../lib/registry/names.ts'
 import type { RowError } from '../../lib/registry/read.ts'
 import { judgeTopology } from '../../lib/topology/judge.ts'
-import type {
-  FleetLook,
-  InsideLook,
-  NodeLook,
-  OwnedListener,
-  Part,
-  UnitSeen,
-} from '../../lib/topology/types.ts'
+import type { FleetLook, InsideLook, NodeLook, Part, UnitSeen } from '../../lib/topology/types.ts'
 import { asked, look as chromeboxLook } from './chromebox-fixtures.ts'
 
 export const row = (name: string, octet: number, over: Partial<Node> = {}): Node => ({
@@ -35,8 +29,8 @@ export const names = ['muse', 'pip', 'old', 'far', 'bent', 'ghost']
 export const link = (name: string, address: string) => ({
   name,
   up: true,
-  running: true,
-  inet: [{ address, prefixLength: 30 }],
+  ipv4: [`${address}/30`],
+  ipv6: false,
 })
 export const systemd = { pid: 1, startTicks: 1, program: 'systemd', unit: 'init.scope', browser: false }
 export const listener = (

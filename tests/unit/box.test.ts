@@ -152,7 +152,7 @@ describe('what host-evidence says of each supervisor', () => {
     assert.equal(relay?.verdict, 'healthy')
   })
   it('why nothing is known', () => {
-    const f = { ...facts('rebooted', 'both'), journal: not('no permission to read the system’s journal') }
+    const f = { ...facts('rebooted', 'both'), journal: not("no permission to read the system's journal") }
     const [watchdog] = perSupervisor(judge(f))
     assert.equal(watchdog?.verdict, 'unknown')
     assert.match(watchdog?.unknown.join('; ') ?? '', /another boot.*no permission.*never ran in this boot/)

@@ -3,7 +3,7 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, symlinkSync, writeFileSy
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { profileDir } from '../../lib/base/paths.ts'
-import { mendSingleton } from '../../lib/browser/singleton.ts'
+import { removeSingleton } from '../../lib/browser/singleton.ts'
 import { type FakeProcess, fakeProc } from '../kit/fake-proc.ts'
 import { tempPaths } from '../kit/temp.ts'
 
@@ -16,7 +16,7 @@ function profile(t: TestContext, processes: (dir: string) => readonly FakeProces
   const dir = profileDir(p, 'muse')
   mkdirSync(dir, { recursive: true })
   for (const process of processes(dir)) table.add(process)
-  return { p, dir, table, mend: () => mendSingleton(p, 'muse') }
+  return { p, dir, table, mend: () => removeSingleton(p, 'muse') }
 }
 
 const links = (dir: string): void => {
@@ -93,16 +93,16 @@ test('where processes cannot be seen, nothing is removed', (t) => {
   const dir = profileDir(p, 'muse')
   mkdirSync(dir, { recursive: true })
   links(dir)
-  assert.equal(mendSingleton(p, 'muse').seen, false)
+  assert.equal(removeSingleton(p, 'muse').seen, false)
   assert.deepEqual(readdirSync(dir), NAMES)
 })
 
 test('a profile that is not there, and one that is no folder, are told', (t) => {
   const { p } = profile(t)
-  const none = mendSingleton(p, 'pip')
+  const none = removeSingleton(p, 'pip')
   assert.match(none.seen ? '' : none.why, /there was no Singleton link/)
   writeFileSync(profileDir(p, 'opm'), 'a file')
-  const file = mendSingleton(p, 'opm')
+  const file = removeSingleton(p, 'opm')
   assert.match(file.seen ? '' : file.why, /cannot remove .*SingletonLock: ENOTDIR/)
   assert.ok(existsSync(profileDir(p, 'opm')))
 })

@@ -160,6 +160,7 @@ test('closed: the browser closes without an answer', async (t) => {
   assert.deepEqual(await evaluate(url, '1', LONG_MS), {
     kind: 'closed',
     why: 'closed by the browser (code 1001)',
+    connected: true,
   })
 })
 

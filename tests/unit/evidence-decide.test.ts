@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
 import { unknownText } from '../../lib/evidence/report.ts'
-import type { NodeFacts, Told } from '../../lib/evidence/types.ts'
+import type { Message, NodeFacts } from '../../lib/evidence/types.ts'
 import { facts, NOW, not, receipt, saw } from '../kit/truth-model.ts'
 import { EXPECTED, IS_UP, SHELLS, STATES } from '../kit/truth-table.ts'
 
-const CDP: Told = { text: 'CDP unreachable on :9410', code: 'cdp-unreachable', layer: 'cdp' }
-const EGRESS: Told = { text: 'egress down: x', code: 'egress-no-answer', layer: 'egress' }
+const CDP: Message = { text: 'CDP unreachable on :9410', code: 'cdp-unreachable', layer: 'cdp' }
+const EGRESS: Message = { text: 'egress down: x', code: 'egress-no-answer', layer: 'egress' }
 
 describe('the truth table', () => {
   for (const state of STATES)
@@ -197,7 +197,7 @@ describe('the order of evidence', () => {
     assert.match(decide(without).notes.join(), /agent-health could not look \(exit 2\)/)
   })
 
-  const run = (outcome: 'success' | 'failure' | 'locked', failure?: Told) => ({
+  const run = (outcome: 'success' | 'failure' | 'locked', failure?: Message) => ({
     supervisor: 'chromebox-watchdog' as const,
     endBootMs: NOW.bootMs - 30_000,
     outcome,

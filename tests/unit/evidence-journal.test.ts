@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { beginsText, journalProblem } from '../../lib/evidence/journal.ts'
 import { field, parseRuns } from '../../lib/evidence/journal-parse.ts'
 import { parseLog } from '../../lib/evidence/logs.ts'
-import { meaning, readTold } from '../../lib/evidence/told.ts'
+import { meaning, readMessage } from '../../lib/evidence/message.ts'
 import { NOW } from '../kit/truth-model.ts'
 
 const UNIT = 'chromebox-watchdog@muse.service'
@@ -174,7 +174,7 @@ describe('the logs', () => {
   ]
   for (const [level, text, expected] of tells)
     it(`${level} ${text}: ${expected ?? 'a remark'}`, () =>
-      assert.equal(meaning(readTold(text), level), expected))
+      assert.equal(meaning(readMessage(text), level), expected))
 
   const layers: [string, string | undefined, string | undefined][] = [
     ['whatever it says {port-squatted}; next: x', undefined, 'cdp'],
@@ -187,5 +187,5 @@ describe('the logs', () => {
   ]
   for (const [text, field, layer] of layers)
     it(`"${text}" of ${field ?? 'no field'} is about ${layer ?? 'no layer that is told'}`, () =>
-      assert.equal(readTold(text, field).layer, layer))
+      assert.equal(readMessage(text, field).layer, layer))
 })

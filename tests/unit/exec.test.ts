@@ -40,9 +40,9 @@ test('run: a file that is no program is not "missing"', async () => {
   assert.match(r.stderr, /EACCES/)
 })
 
-test('run: input, environment and C locale', async () => {
-  const r = await run(sh('cat; echo "$LC_ALL $MARK"'), { input: 'in ', env: { MARK: 'm' } })
-  assert.equal(r.stdout, 'in C m\n')
+test('run: input and C locale', async () => {
+  const r = await run(sh('cat; echo "$LC_ALL"'), { input: 'in ' })
+  assert.equal(r.stdout, 'in C\n')
   const big = 'x'.repeat(1 << 20)
   assert.equal((await run(['true'], { input: big })).code, 0, 'a command that does not read is no error')
 })

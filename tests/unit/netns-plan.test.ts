@@ -2,12 +2,11 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import {
+  describeStep,
   firewall,
-  ipLines,
   type LinkLook,
   type NetworkLook,
   type NetworkWant,
-  parseIpAddr,
   planUp,
   type Step,
 } from '../../lib/netns/plan.ts'
@@ -94,7 +93,7 @@ test('an interface name beyond 15 characters is refused before anything is made'
 
 test('another address on our veth is replaced: the row moved to another subnet', () => {
   const look = { ...whole, host: { ...host, ipv4: ['10.201.9.1/30'] } }
-  const lines = steps(look).flatMap((s) => ipLines(s, want))
+  const lines = steps(look).flatMap((s) => describeStep(s, want).lines)
   assert.deepEqual(lines, [
     'addr del 10.201.9.1/30 dev ve-00112233',
     'addr add 10.201.50.1/30 dev ve-00112233',
@@ -168,29 +167,4 @@ test('the firewall names the peer end, accepts answers and drops what is new', (
     rules,
     /oifname "vp-00112233" ct state established,related accept\n\s+oifname "vp-00112233" drop/,
   )
-})
-
-test('ip -j addr: links, flags and addresses; what is no JSON is not "no links"', () => {
-  const text = JSON.stringify([
-    {},
-    {
-      ifname: 'lo',
-      flags: ['LOOPBACK', 'UP'],
-      addr_info: [{ family: 'inet', local: '127.0.0.1', prefixlen: 8 }],
-    },
-    {
-      ifname: 'vp-1',
-      flags: ['BROADCAST'],
-      addr_info: [{ family: 'inet6', local: 'fe80::1', prefixlen: 64 }],
-    },
-  ])
-  assert.deepEqual(
-    [...(parseIpAddr(text) ?? [])],
-    [
-      ['lo', { up: true, ipv4: ['127.0.0.1/8'], ipv6: false }],
-      ['vp-1', { up: false, ipv4: [], ipv6: true }],
-    ],
-  )
-  assert.equal(parseIpAddr('Device not found'), undefined)
-  assert.deepEqual([...(parseIpAddr('') ?? [])], [])
 })

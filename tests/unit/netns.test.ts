@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inNetns, lookInterfaces, lookNetns, parseInterfaces, vethHasAddress } from '../../lib/host/netns.ts'
-import { netnsInode } from '../../lib/host/proc.ts'
+import { namespaceOf } from '../../lib/host/proc.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'
 import { patience } from '../kit/unit.ts'
@@ -39,11 +39,11 @@ test('look: a plain file, a directory and a dangling link are no namespace', (t)
 test('look: a namespace, with the inode its processes show', (t) => {
   const netnsDir = temp(t)
   symlinkSync('/proc/self/ns/net', join(netnsDir, 'warp-here'))
-  const own = netnsInode('/proc', process.pid)
-  assert.ok(own.seen)
+  const own = namespaceOf('/proc', process.pid)
+  assert.ok(own !== undefined)
   assert.deepEqual(lookNetns({ netnsDir }, 'warp-here'), {
     seen: true,
-    value: { exists: true, isNamespace: true, inode: own.value },
+    value: { exists: true, isNamespace: true, inode: own },
   })
 })
 
@@ -110,6 +110,26 @@ for (const [name, entries, want] of veths) {
   })
 }
 
+test('interfaces: names, flags and addresses, both families', () => {
+  const text = JSON.stringify([
+    {},
+    {
+      ifname: 'lo',
+      flags: ['LOOPBACK', 'UP'],
+      addr_info: [{ family: 'inet', local: '127.0.0.1', prefixlen: 8 }],
+    },
+    {
+      ifname: 'vp-1',
+      flags: ['BROADCAST'],
+      addr_info: [{ family: 'inet6', local: 'fe80::1', prefixlen: 64 }],
+    },
+  ])
+  assert.deepEqual(parseInterfaces(text), [
+    { name: 'lo', up: true, ipv4: ['127.0.0.1/8'], ipv6: false },
+    { name: 'vp-1', up: false, ipv4: [], ipv6: true },
+  ])
+})
+
 test('interfaces: what is not the JSON of ip is not an empty host', () => {
   assert.equal(parseInterfaces('Device does not exist'), undefined)
   assert.equal(parseInterfaces('{}'), undefined)
@@ -142,6 +162,7 @@ test('interfaces: ip missing, failing, stuck or saying something else is "could 
   for (const [script, why] of [
     ['echo "RTNETLINK answers: no" >&2; exit 2', /RTNETLINK answers: no/],
     ['echo hello', /something else than JSON/],
+    ['echo "[]"', /listed no interface/],
     ['exec /bin/sleep 600', /no answer in 300 ms/],
   ] as const) {
     writeFileSync(join(dir, 'ip'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
@@ -156,8 +177,8 @@ test('a real namespace: seen, entered, and gone', { skip: needsRoot('ip netns ad
   assert.equal(look.seen && look.value.isNamespace, true)
   assert.equal(look.seen && look.value.inode, statSync(`/run/netns/${netns}`).ino)
   const { pid } = await inside(t, netns, 'console.log(1); setInterval(() => {}, 1e6)')
-  const ns = netnsInode('/proc', pid)
-  assert.equal(ns.seen && ns.value, look.seen && look.value.inode)
+  const ns = namespaceOf('/proc', pid)
+  assert.equal(ns, look.seen && look.value.inode)
   const interfaces = await lookInterfaces(netns)
   assert.deepEqual(interfaces.seen && interfaces.value.map((i) => i.name), ['lo'])
   const other = await lookInterfaces(`${netns}-other`)

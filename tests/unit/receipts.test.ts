@@ -59,6 +59,16 @@ const BAD: [string, string, RegExp][] = [
   ],
   ['no layers', JSON.stringify({ ...r, layers: undefined }), /no receipt of/],
   ['actions are text', JSON.stringify({ ...r, actions: ['x'] }), /no receipt of/],
+  [
+    'evidence that is no text',
+    JSON.stringify({ ...r, verdict: { ...receipt.verdict, evidence: [1] } }),
+    /no receipt of/,
+  ],
+  [
+    'a layer of its own',
+    JSON.stringify({ ...r, verdict: { ...receipt.verdict, layer: 'x' } }),
+    /no receipt of/,
+  ],
   ['no time', JSON.stringify({ ...r, at: null }), /no receipt of/],
   ['namespaces are text', JSON.stringify({ ...r, hostNs: { net: '1', pid: 2 } }), /no receipt of/],
   ['no due time', JSON.stringify({ ...r, nextDueBootMs: undefined }), /no receipt of/],
@@ -74,6 +84,15 @@ for (const [what, text, why] of BAD) {
     assert.match(look.seen ? '' : look.why, why)
   })
 }
+
+test('a mark and an extra that nobody here knows are left out', (t) => {
+  const p = tempPaths(t)
+  writeReceipt(p, receipt)
+  const path = receiptPath(p, 'chromebox-watchdog', 'muse')
+  const layers = [{ layer: 'moon', state: 'ok' }, ...receipt.layers, { layer: 'cdp', state: 'odd' }]
+  writeFileSync(path, JSON.stringify({ ...receipt, layers, extra: { held: false, list: [1] }, more: 1 }))
+  assert.deepEqual(readReceipt(p, 'chromebox-watchdog', 'muse'), { seen: true, value: receipt })
+})
 
 test('what cannot be read was not seen', (t) => {
   const p = tempPaths(t)

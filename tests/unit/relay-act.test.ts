@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
-import { parseTcpTable } from '../../lib/host/listener.ts'
 import {
   describeProcess,
   listenersEverywhere,
@@ -13,6 +12,7 @@ import {
   socketsOf,
   unitOfCgroup,
 } from '../../lib/host/listeners.ts'
+import { parseTcpTable } from '../../lib/host/tcp-table.ts'
 import { removeListener } from '../../lib/supervisors/cdp-relay-watchdog/act.ts'
 import { makeGate } from '../../lib/supervisors/cdp-relay-watchdog/run.ts'
 import { needsRoot } from '../kit/needs-root.ts'

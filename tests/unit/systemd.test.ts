@@ -15,7 +15,6 @@ import {
   start,
   stop,
   type UnitShow,
-  unitEscapeCheck,
 } from '../../lib/host/systemd.ts'
 import { patience } from '../kit/unit.ts'
 
@@ -148,25 +147,6 @@ test('jobs: a failure and a passed deadline say what was asked and what was said
   assert.deepEqual([slow.ok, slow.timedOut], [false, true])
   assert.equal(slow.detail, 'systemctl stop slow.service: not done in 300 ms')
 })
-
-for (const [name, good] of [
-  ['muse', true],
-  ['646', true],
-  ['node-1', true],
-  ['node/1', false],
-  ['a\\x2db', false],
-  ['a@b', false],
-  ['-a', false],
-  ['', false],
-  ['a b', false],
-  ['a\n', false],
-  ['A', false],
-  ['a'.repeat(33), false],
-] as const) {
-  test(`instance ${JSON.stringify(name)} ${good ? 'stands as it is' : 'is refused'}`, () => {
-    assert.equal(unitEscapeCheck(name), good)
-  })
-}
 
 const ended = (result: string, code: number, status: number, over: UnitShow = {}): UnitShow => ({
   Result: result,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
+import { parseShow } from '../../lib/host/systemd.ts'
 import { topologyExit } from '../../lib/topology/command.ts'
-import { parseUnits } from '../../lib/topology/observe.ts'
+import { unitSeen } from '../../lib/topology/observe.ts'
 import type { FleetLook, NodeLook, Part } from '../../lib/topology/types.ts'
 import { asked, look as chromebox, silent as frozen, gone, squatted } from '../kit/chromebox-fixtures.ts'
 import { close, look, refused, timeout } from '../kit/relay-fixtures.ts'
@@ -109,12 +110,12 @@ test('a second process of the profile is told and left alone', () => {
 })
 
 test('systemctl show for patterns, as the program prints them', () => {
-  const units = parseUnits(
+  const units = parseShow(
     'Id=cdp-relay@a.socket\nActiveState=active\nListen=10.201.1.2:9400 (Stream)\n\nId=chromebox@a.service\nActiveState=failed\n',
-  )
+  ).map(unitSeen)
   assert.deepEqual(units, [
     { id: 'cdp-relay@a.socket', active: 'active', listen: ['10.201.1.2:9400'] },
     { id: 'chromebox@a.service', active: 'failed', listen: [] },
   ])
-  assert.deepEqual(parseUnits(''), [])
+  assert.deepEqual(parseShow(''), [])
 })

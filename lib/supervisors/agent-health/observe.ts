@@ -1,7 +1,7 @@
 import type { Config } from '../../base/config.ts'
+import type { Deadline } from '../../base/deadline.ts'
 import type { Paths } from '../../base/paths.ts'
 import type { Look, Node, Now } from '../../base/types.ts'
-import type { Deadline } from '../../browser/deadline.ts'
 import { findMain } from '../../browser/look.ts'
 import { diagnoseEgress } from '../../egress/diagnose.ts'
 import { egressRequests } from '../../egress/probes.ts'

@@ -1,15 +1,8 @@
 import type { Verdict } from '../../base/types.ts'
+import type { SocketOwner } from '../../host/listeners.ts'
 import { verdict } from '../../report/verdict.ts'
 import { notAsked } from './decide-below.ts'
-import type {
-  CloseLook,
-  Finding,
-  ListenerOwner,
-  PortListener,
-  RelayAction,
-  RelayObservation,
-  RelayUnits,
-} from './types.ts'
+import type { CloseLook, Finding, PortListener, RelayAction, RelayObservation, RelayUnits } from './types.ts'
 
 const WILDCARDS = new Set(['0.0.0.0', '::'])
 const LOOPBACK = /^(?:127\.|::1$)/
@@ -36,7 +29,7 @@ function describe(listener: PortListener): string {
  * May be ended: a process that was identified, that is not systemd, that is no part of this product's own
  * units and that was not started as a browser.
  */
-function removable(owner: ListenerOwner): boolean {
+function removable(owner: SocketOwner): boolean {
   return owner.pid > 1 && !owner.browser && !/^(?:chromebox|cdp-relay|netvm-)/.test(owner.unit)
 }
 

@@ -61,10 +61,7 @@ export function linkWith(
   prefix: string,
   nameOf: () => string,
 ): LinkState {
-  const found = links.find(
-    (l) =>
-      l.name.startsWith(prefix) && l.up && l.inet.some((a) => a.address === address && a.prefixLength === 30),
-  )
+  const found = links.find((l) => l.name.startsWith(prefix) && l.up && l.ipv4.includes(`${address}/30`))
   if (found !== undefined) return { name: found.name, exists: true, up: true, hasAddress: true }
   const name = nameOf()
   return { name, ...vethHasAddress(links, name, address) }

@@ -1,5 +1,6 @@
 import type { LayerMark, LogLevel, Look, Node, Verdict } from '../../base/types.ts'
 import type { HttpAnswer } from '../../host/http.ts'
+import type { OwnedListener, SocketOwner } from '../../host/listeners.ts'
 
 /** A host or namespace interface, as `ip -j addr` tells it. */
 export interface LinkState {
@@ -25,29 +26,10 @@ export interface RelayUnits {
   readonly serviceResult: string
 }
 
-/** Who holds a listening socket. Identity is pid and start ticks together: pids are used again. */
-export interface ListenerOwner {
-  readonly pid: number
-  readonly startTicks: number
-  /** Short name for people, already cleaned. */
-  readonly program: string
-  /** Unit from the process's cgroup, e.g. `cdp-relay@muse.service`; empty when in none. */
-  readonly unit: string
-  /** It was started as a browser (`--user-data-dir=`): not the relay supervisor's to end, whatever it holds. */
-  readonly browser: boolean
-}
-
 /** A TCP listener that matters to a node: on its port in its namespace, or its port on another node's address. */
-export interface PortListener {
-  readonly netns: string
-  readonly address: string
-  readonly port: number
-  /** The kernel's number of the socket: the same socket is not closed and opened again under one number. */
-  readonly inode: number
+export interface PortListener extends OwnedListener {
   /** The row whose peer address this is, when it is another node's. */
   readonly otherNode?: string
-  /** Every process that holds the socket; empty when no process that we may look into does. */
-  readonly owners: readonly ListenerOwner[]
 }
 
 /** What the browser itself says, asked inside the namespace on its loopback, past the relay. */
@@ -92,7 +74,7 @@ export type RelayAction =
   | {
       readonly kind: 'remove-listener'
       readonly listener: PortListener
-      readonly owner: ListenerOwner
+      readonly owner: SocketOwner
     }
   | {
       readonly kind: 'restart-relay'

@@ -1,6 +1,6 @@
 import { monotonicMs, now } from '../../base/clock.ts'
+import type { Deadline } from '../../base/deadline.ts'
 import type { Node, Now, Receipt, ReceiptAction, Verdict } from '../../base/types.ts'
-import type { Deadline } from '../../browser/deadline.ts'
 import type { BrowserContext } from '../../browser/look.ts'
 import { type Line, said } from '../../report/line.ts'
 import type { Log } from '../../report/log.ts'

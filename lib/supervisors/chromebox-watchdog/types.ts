@@ -1,6 +1,7 @@
 import type { Config } from '../../base/config.ts'
 import type { LayerMark, Look, Receipt, Verdict } from '../../base/types.ts'
-import type { BrowserJudgement, UnitState } from '../../browser/types.ts'
+import type { BrowserJudgement } from '../../browser/types.ts'
+import type { UnitState } from '../../host/systemd.ts'
 import type { Code } from '../../report/codes.ts'
 import type { Line } from '../../report/line.ts'
 import type { PageKind } from '../../report/page.ts'
