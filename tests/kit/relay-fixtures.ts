@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict'
-import type {
-  CloseLook,
-  LinkState,
-  ListenerOwner,
-  PortListener,
-  RelayDecision,
-  RelayObservation,
-  RelayUnits,
-} from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import type { CloseLook, LinkState, ListenerOwner, PortListener, RelayUnits } from '../../lib/relay/types.ts'
+import type { RelayDecision, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 
 /** Builders for one observation, each well unless told otherwise. */
 

@@ -1,18 +1,13 @@
 import fc from 'fast-check'
+import { apiTimeout, type Finding, judgeStatus, rendererDead, unknown } from '../../lib/api/judge.ts'
 import type { LayerMark, Supervisor, Verdict } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../../lib/browser/types.ts'
 import type { HttpAnswer } from '../../lib/host/http.ts'
+import type { InnerAnswer } from '../../lib/relay/types.ts'
 import { verdictOf } from '../../lib/supervisors/agent-health/decide.ts'
-import {
-  apiTimeout,
-  type Finding,
-  judgeStatus,
-  rendererDead,
-  unknown,
-} from '../../lib/supervisors/agent-health/finding.ts'
 import { decide as decideRelay } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
-import type { InnerAnswer, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import type { RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { EgressFinding } from '../../lib/supervisors/chromebox-watchdog/egress-port.ts'
 import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'

@@ -2,10 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
-import type { Now } from '../../lib/base/types.ts'
-import { text } from '../../lib/report/codes.ts'
-import { type CircuitMemory, freshMemory } from '../../lib/supervisors/agent-health/circuit.ts'
-import { decide, type HealthPolicy, type Observation } from '../../lib/supervisors/agent-health/decide.ts'
+import { type CircuitMemory, freshMemory } from '../../lib/api/circuit.ts'
 import {
   apiTimeout,
   fetchExpression,
@@ -14,9 +11,12 @@ import {
   parsePageAnswer,
   rendererDead,
   unknown,
-} from '../../lib/supervisors/agent-health/finding.ts'
+} from '../../lib/api/judge.ts'
+import type { Now } from '../../lib/base/types.ts'
+import { text } from '../../lib/report/codes.ts'
+import { decide, type HealthPolicy, type Observation } from '../../lib/supervisors/agent-health/decide.ts'
 import { lookLines, openText } from '../../lib/supervisors/agent-health/lines.ts'
-import { parseMemory } from '../../lib/supervisors/agent-health/store.ts'
+import { parseMemory } from '../../lib/supervisors/agent-health/memory.ts'
 import { saying } from '../kit/says.ts'
 import { patience } from '../kit/unit.ts'
 

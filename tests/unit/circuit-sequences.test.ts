@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import type { CircuitMemory } from '../../lib/api/circuit.ts'
+import { cautiousMemory, circuitState, freshMemory, stepCircuit } from '../../lib/api/circuit.ts'
+import { type Finding, judgeStatus, unknown } from '../../lib/api/judge.ts'
 import type { Now } from '../../lib/base/types.ts'
-import type { CircuitMemory } from '../../lib/supervisors/agent-health/circuit.ts'
-import {
-  cautiousMemory,
-  circuitState,
-  freshMemory,
-  stepCircuit,
-} from '../../lib/supervisors/agent-health/circuit.ts'
 import { decide, type HealthPolicy } from '../../lib/supervisors/agent-health/decide.ts'
-import { type Finding, judgeStatus, unknown } from '../../lib/supervisors/agent-health/finding.ts'
 
 const policy: HealthPolicy = {
   strikeLimit: 2,

@@ -13,7 +13,7 @@ import {
   socketsOf,
   unitOfCgroup,
 } from '../../lib/host/listeners.ts'
-import { removeListener } from '../../lib/supervisors/cdp-relay-watchdog/act.ts'
+import { removeListener } from '../../lib/relay/repair.ts'
 import { makeGate } from '../../lib/supervisors/cdp-relay-watchdog/run.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
+import type { CloseLook } from '../../lib/relay/types.ts'
 import { decide } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
 import { NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
-import type { CloseLook, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import type { RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import { blind, link, node, now, policy, refused, seen, timeout, units, well } from '../kit/relay-fixtures.ts'
 
 const arbOwner = fc.record({

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import { stepCircuit } from '../../api/circuit.ts'
 import { now } from '../../base/clock.ts'
 import { type Config, loadConfig } from '../../base/config.ts'
 import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
@@ -13,10 +14,9 @@ import { makeLog } from '../../report/log.ts'
 import { exitBeside, refusedLine, tellRefused } from '../../report/refused.ts'
 import { withLock } from '../../store/lock.ts'
 import type { Invocation } from './args.ts'
-import { stepCircuit } from './circuit.ts'
+import { loadMemory, saveMemory } from './memory.ts'
 import { policyOf, RUN_MS, TIMER_LOCK_MS } from './policy.ts'
 import { exitOf, RECEIPT_DUE_MS, type RunContext, superviseAll } from './run.ts'
-import { loadMemory, saveMemory } from './store.ts'
 
 const PROGRAM = 'agent-health'
 /** One run at a time; a person waits for the one that is under way, which ends within RUN_MS. */

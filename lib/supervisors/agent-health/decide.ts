@@ -1,8 +1,8 @@
+import type { CircuitMemory, CircuitPolicy, CircuitState, Note } from '../../api/circuit.ts'
+import { circuitState, cooldownLeftMs, stepCircuit } from '../../api/circuit.ts'
+import type { Finding } from '../../api/judge.ts'
 import type { Look, Now, Verdict } from '../../base/types.ts'
 import { HEALTHY } from '../../report/verdict.ts'
-import type { CircuitMemory, CircuitPolicy, CircuitState, Note } from './circuit.ts'
-import { circuitState, cooldownLeftMs, stepCircuit } from './circuit.ts'
-import type { Finding } from './finding.ts'
 
 /** What was seen of one node before anything is decided. */
 export interface Observation {

@@ -1,7 +1,7 @@
+import type { Note, ReviewKind } from '../../api/circuit.ts'
 import type { Layer } from '../../base/types.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
-import type { Note, ReviewKind } from './circuit.ts'
 import type { Decision, Guard, HealthPolicy } from './decide.ts'
 
 /** A duration in whole seconds or minutes: texts of this program need no more. */

@@ -1,3 +1,5 @@
+import { checkApi, checkBoundMs } from '../../api/check.ts'
+import { type Finding, unknown } from '../../api/judge.ts'
 import type { Config } from '../../base/config.ts'
 import type { Paths } from '../../base/paths.ts'
 import type { Look, Node, Now } from '../../base/types.ts'
@@ -12,9 +14,7 @@ import type { Priority } from '../../queue/ticket.ts'
 import { text } from '../../report/codes.ts'
 import { isPaused, readIntent } from '../../store/intent.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
-import { checkApi, checkBoundMs } from './check.ts'
 import type { Observation } from './decide.ts'
-import { type Finding, unknown } from './finding.ts'
 
 export interface HealthContext {
   readonly p: Paths

@@ -1,6 +1,6 @@
+import { checkBoundMs } from '../../api/check.ts'
 import type { Config } from '../../base/config.ts'
 import { relaunchNeedsMs } from '../../browser/relaunch.ts'
-import { checkBoundMs } from './check.ts'
 import type { HealthPolicy } from './decide.ts'
 
 /** Period of agent-health.timer, in ms. */

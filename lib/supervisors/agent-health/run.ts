@@ -1,3 +1,6 @@
+import type { CircuitMemory } from '../../api/circuit.ts'
+import { circuitState, cooldownLeftMs } from '../../api/circuit.ts'
+import type { Below } from '../../api/judge.ts'
 import { mapBounded } from '../../base/bounded.ts'
 import { now } from '../../base/clock.ts'
 import { errorLine } from '../../base/errors.ts'
@@ -9,15 +12,12 @@ import type { Log } from '../../report/log.ts'
 import { page, pageRecovered } from '../../report/page.ts'
 import { HEALTHY, verdict as verdictOf } from '../../report/verdict.ts'
 import { hostNamespaces, readReceipt, writeReceipt } from '../../store/receipts.ts'
-import type { CircuitMemory } from './circuit.ts'
-import { circuitState, cooldownLeftMs } from './circuit.ts'
+import type { RestartContext, RestartOutcome } from './act.ts'
 import { type Decision, decide } from './decide.ts'
-import type { Below } from './finding.ts'
 import { guardText, lookLines, noteLines, openText, spell } from './lines.ts'
+import { loadMemory, saveMemory } from './memory.ts'
 import { observe } from './observe.ts'
 import { PERIOD_MS } from './policy.ts'
-import type { RestartContext, RestartOutcome } from './restart.ts'
-import { loadMemory, saveMemory } from './store.ts'
 
 export interface RunContext extends RestartContext {
   readonly log: Log
@@ -86,7 +86,7 @@ async function supervise(ctx: RunContext, node: Node, began: number): Promise<Ou
     tellPage(ctx, node, decision.verdict, decision.memory)
     return finish(ctx, node, { ...base, memory: decision.memory }, began)
   }
-  const { restartForApi } = await import('./restart.ts')
+  const { restartForApi } = await import('./act.ts')
   const done = await restartForApi(ctx, node, decision)
   return finish(ctx, node, settle(ctx, node, base, done), began)
 }

@@ -1,12 +1,12 @@
+import { type CircuitMemory, type CircuitState, circuitState, cooldownLeftMs } from '../../api/circuit.ts'
 import { wallIso } from '../../base/clock.ts'
 import type { Paths } from '../../base/paths.ts'
 import { clean } from '../../base/text.ts'
 import type { Node, Now } from '../../base/types.ts'
 import { readReceipt } from '../../store/receipts.ts'
-import { type CircuitMemory, type CircuitState, circuitState, cooldownLeftMs } from './circuit.ts'
 import type { HealthPolicy } from './decide.ts'
 import { REVIEW_TEXT, spell } from './lines.ts'
-import { loadMemory } from './store.ts'
+import { loadMemory } from './memory.ts'
 
 const WEEK_MS = 7 * 24 * 3600 * 1000
 

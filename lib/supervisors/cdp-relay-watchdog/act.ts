@@ -1,106 +1,128 @@
+import { now } from '../../base/clock.ts'
 import type { Config } from '../../base/config.ts'
 import type { Paths } from '../../base/paths.ts'
-import { clean } from '../../base/text.ts'
-import type { Node } from '../../base/types.ts'
-import { run } from '../../host/exec.ts'
-import { socketsOf } from '../../host/listeners.ts'
-import { readStat } from '../../host/proc.ts'
-import { restart, stop } from '../../host/systemd.ts'
-import { askRelay } from './look.ts'
-import type { RelayAction } from './types.ts'
+import { seconds } from '../../base/text.ts'
+import type { Node, ReceiptAction } from '../../base/types.ts'
+import { askInside, askRelay } from '../../relay/look.ts'
+import { type ActResult, removeListener, restartRelay, verifyRelay } from '../../relay/repair.ts'
+import type { Code } from '../../report/codes.ts'
+import { line, said } from '../../report/line.ts'
+import type { Log } from '../../report/log.ts'
+import { isPaused, readIntent } from '../../store/intent.ts'
+import { withLock } from '../../store/lock.ts'
+import { decide } from './decide.ts'
+import { afterRestart } from './memory.ts'
+import type { RelayDecision, RelayMemory, RelayObservation } from './types.ts'
 
-/** From TERM to KILL for a foreign listener, and how long its end is awaited after that. */
-const LISTENER_GRACE_MS = 2000
-const POLL_MS = 50
-/** A socket unit and `systemd-socket-proxyd` start and stop in milliseconds; a systemd that needs longer is stuck. */
-const JOB_DEADLINE_MS = 10_000
+/** How each action ends: helped, and not. */
+const CODES = {
+  'remove-listener': ['listener-removed', 'listener-kept'],
+  'restart-relay': ['relay-restart-ok', 'relay-restart-failed'],
+} as const
 
-export interface ActResult {
-  readonly ok: boolean
-  /** What was done and how it ended, for the log and the receipt. */
-  readonly detail: string
+export interface RepairContext {
+  readonly p: Paths
+  readonly config: Config
+  readonly log: Log
+  /** Milliseconds to wait for a node's lock. */
+  readonly lockWaitMs: number
+  /** Runs at most a few systemd jobs at once, whatever the number of nodes. */
+  readonly gate: <T>(job: () => Promise<T>) => Promise<T>
+  readonly onWait?: (message: string) => void
 }
 
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-
-/** Polls until `fn` holds or the time is over. */
-async function until(fn: () => boolean, ms: number): Promise<boolean> {
-  const end = performance.now() + ms
-  while (!fn()) {
-    if (performance.now() >= end) return false
-    await sleep(POLL_MS)
-  }
-  return true
+export interface Repair {
+  /** What was decided on the second look, under the lock. */
+  readonly decision: RelayDecision
+  readonly actions: readonly ReceiptAction[]
+  /** `undefined` when the second look found nothing to do. */
+  readonly outcome?: { readonly helped: boolean; readonly code: Code; readonly text: string }
+  readonly memory: RelayMemory
 }
-
-type Removal = Extract<RelayAction, { kind: 'remove-listener' }>
-type Restart = Omit<Extract<RelayAction, { kind: 'restart-relay' }>, 'kind'>
 
 /**
- * Ends a foreign listener: TERM, then KILL. Before each signal the process must still be the one that was
- * seen (pid and start ticks) and must still hold the very socket that was seen.
+ * Takes the node's lock, looks again, and acts on what is seen then: the fault may be gone, the browser may
+ * have died in the meantime, or somebody may have paused the node.
+ * @throws LockedError when another run holds the node
  */
-export async function removeListener(
-  p: Pick<Paths, 'proc'>,
-  { owner, listener }: Removal,
-): Promise<ActResult> {
-  const what = `${owner.program} (pid ${owner.pid}) from ${listener.address}:${listener.port} in ${listener.netns}`
-  const holds = () =>
-    readStat(p.proc, owner.pid)?.startTicks === owner.startTicks &&
-    socketsOf(p, owner.pid).has(listener.inode)
-  const signal = (name: NodeJS.Signals): string | undefined => {
-    try {
-      process.kill(owner.pid, name)
-      return undefined
-    } catch (err) {
-      const { code } = err as NodeJS.ErrnoException
-      return code === 'ESRCH' ? undefined : (code ?? String(err))
+export function repair(
+  ctx: RepairContext,
+  node: Node,
+  first: RelayObservation,
+  memory: RelayMemory,
+): Promise<Repair> {
+  const options = { waitMs: ctx.lockWaitMs, ...(ctx.onWait === undefined ? {} : { onWait: ctx.onWait }) }
+  return withLock(ctx.p, `node-${node.name}`, 'restarting the relay', options, async () => {
+    const again = await lookAgain(ctx, node, first)
+    const decision = decide(again, memory, now(ctx.p), ctx.config)
+    if (decision.actions.length === 0) return { decision, actions: [], memory }
+    const { code, reason } = decision.verdict
+    const doing = `${reason}; restarting the relay`
+    ctx.log.write(node.name, { level: 'WARN', code: code as Code, text: doing })
+    return act(ctx, node, decision, memory)
+  })
+}
+
+/** The two questions that decide, asked anew; the rest of the close look is a second old and is checked by the actions. */
+async function lookAgain(ctx: RepairContext, node: Node, first: RelayObservation): Promise<RelayObservation> {
+  const [asked, inner] = await Promise.all([
+    askRelay(node, ctx.config.innerDeadlineMs),
+    askInside(node, ctx.config),
+  ])
+  const { browser: _, paused: __, ...rest } = first
+  const { intent } = readIntent(ctx.p, node.name)
+  return {
+    ...rest,
+    ...asked,
+    ...(intent && isPaused(intent, now(ctx.p)) ? { paused: intent } : {}),
+    ...(first.close === undefined ? {} : { close: { ...first.close, inner } }),
+  }
+}
+
+async function act(
+  ctx: RepairContext,
+  node: Node,
+  decision: RelayDecision,
+  memory: RelayMemory,
+): Promise<Repair> {
+  const started = performance.now()
+  const actions: ReceiptAction[] = []
+  const record = async (kind: keyof typeof CODES, work: () => Promise<ActResult>): Promise<ActResult> => {
+    const startedWallMs = Date.now()
+    const at = performance.now()
+    const result = await work()
+    const durationMs = Math.round(performance.now() - at)
+    const code = CODES[kind][result.ok ? 0 : 1]
+    actions.push({ kind, code, startedWallMs, durationMs, helped: result.ok, detail: result.detail })
+    return result
+  }
+  let failure: string | undefined
+  for (const action of decision.actions) {
+    if (action.kind === 'remove-listener') {
+      const removed = await record(action.kind, () => removeListener(ctx.p, action))
+      const told = removed.ok
+        ? line('WARN', 'listener-removed', { what: removed.detail })
+        : line('FAIL', 'listener-kept', { what: removed.detail })
+      ctx.log.write(
+        node.name,
+        removed.ok || decision.next === undefined ? told : { ...told, next: decision.next },
+      )
+      continue
     }
-  }
-  for (const name of ['SIGTERM', 'SIGKILL'] as const) {
-    if (owner.pid <= 1 || !holds()) return { ok: true, detail: `${what}: gone by itself` }
-    const refused = signal(name)
-    if (refused !== undefined) return { ok: false, detail: `cannot remove ${what}: ${refused}` }
-    if (await until(() => !holds(), LISTENER_GRACE_MS))
-      return { ok: true, detail: `removed ${what} (${name})` }
-  }
-  return { ok: false, detail: `${what} survived KILL` }
-}
-
-/**
- * Binds the relay anew: the service must be down before its socket restarts, and a failed unit refuses to
- * start until it is reset. The service alone would keep a socket of a namespace that is gone.
- */
-export async function restartRelay(node: Pick<Node, 'name'>, how: Restart): Promise<ActResult> {
-  const socket = `cdp-relay@${node.name}.socket`
-  const service = `cdp-relay@${node.name}.service`
-  if (how.stopService) {
-    const stopped = await stop(service, JOB_DEADLINE_MS)
-    if (!stopped.ok) return { ok: false, detail: stopped.detail }
-  }
-  if (how.resetFailed) {
-    // Fails for the one of the two that is not failed or not loaded, which is no obstacle.
-    await run(['systemctl', '--no-ask-password', 'reset-failed', '--', socket, service], {
-      deadlineMs: JOB_DEADLINE_MS,
+    const done = await record(action.kind, async () => {
+      const bound = await ctx.gate(() => restartRelay(node, action))
+      return bound.ok ? verifyRelay(node, ctx.config) : bound
     })
+    if (!done.ok) failure = done.detail
   }
-  const restarted = await restart(socket, JOB_DEADLINE_MS)
-  return restarted.ok ? { ok: true, detail: `restarted ${socket}` } : { ok: false, detail: restarted.detail }
-}
-
-/** Asks through the relay until a browser answers, at most one probe deadline long. */
-export async function verifyRelay(node: Node, config: Pick<Config, 'probeDeadlineMs'>): Promise<ActResult> {
-  const end = performance.now() + config.probeDeadlineMs
-  let pause = POLL_MS
-  for (;;) {
-    const left = Math.max(1, end - performance.now())
-    const { answer, browser } = await askRelay(node, left)
-    if (browser !== undefined) return { ok: true, detail: browser }
-    if (performance.now() + pause >= end) {
-      const said = answer.kind === 'answer' ? `http ${answer.status}, not a browser's answer` : answer.detail
-      return { ok: false, detail: clean(said, 120) }
-    }
-    await sleep(pause)
-    pause = Math.min(pause * 2, 500)
+  const helped = failure === undefined
+  const outcome = helped
+    ? said('relay-restart-ok', { took: seconds(performance.now() - started) })
+    : said('relay-restart-failed', { reason: `${decision.verdict.reason}; ${failure}` })
+  return {
+    decision,
+    actions,
+    outcome: { helped, ...outcome },
+    memory: afterRestart(memory, helped, now(ctx.p)),
   }
 }

@@ -44,7 +44,7 @@ async function context(p: Paths): Promise<void> {
 }
 
 async function print(run: RunResult, flags: Flags): Promise<void> {
-  const { printJson, printText } = await import('./print.ts')
+  const { printJson, printText } = await import('./render.ts')
   if (flags.json) return console.log(printJson(run, flags.dryRun))
   const { style } = await import('../../cli/cli.ts')
   for (const line of printText(run, flags.dryRun, await style())) console.log(line)

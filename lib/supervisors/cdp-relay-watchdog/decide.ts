@@ -1,10 +1,11 @@
 import { backoffMs, waitLeftMs } from '../../base/damping.ts'
 import type { Layer, LayerMark, Now, Verdict } from '../../base/types.ts'
+import { relayFinding } from '../../relay/judge.ts'
+import { belowFinding, notAsked, vethFinding } from '../../relay/judge-below.ts'
+import type { Finding } from '../../relay/types.ts'
 import { text } from '../../report/codes.ts'
 import { HEALTHY } from '../../report/verdict.ts'
-import { belowFinding, notAsked, vethFinding } from './decide-below.ts'
-import { relayFinding } from './decide-relay.ts'
-import type { Finding, RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'
+import type { RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'
 
 /** Milliseconds until the next attempt is allowed. After a reboot the wait starts again with the boot. */
 export function waitMs(memory: RelayMemory, now: Now, policy: RelayPolicy): number {

@@ -8,8 +8,9 @@ import { listenersEverywhere, ownersOf } from '../../host/listeners.ts'
 import { type Interface, lookInterfaces, lookNetns, parseInterfaces } from '../../host/netns.ts'
 import { show } from '../../host/systemd.ts'
 import { ifNames } from '../../registry/names.ts'
-import { type Asked, askInside, askRelay, linkWith } from './look.ts'
-import type { CloseLook, LinkState, PortListener, RelayObservation, RelayUnits } from './types.ts'
+import { type Asked, askInside, askRelay, linkWith } from '../../relay/look.ts'
+import type { CloseLook, LinkState, PortListener, RelayUnits } from '../../relay/types.ts'
+import type { RelayObservation } from './types.ts'
 
 /** Open sockets of one sweep. */
 const MAX_SOCKETS = 256

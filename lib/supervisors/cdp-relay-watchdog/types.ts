@@ -1,79 +1,9 @@
-import type { LayerMark, LogLevel, Look, Node, Verdict } from '../../base/types.ts'
-import type { HttpAnswer } from '../../host/http.ts'
+import type { LayerMark, LogLevel, Verdict } from '../../base/types.ts'
+import type { RelayAction, RelayLook } from '../../relay/types.ts'
 
-/** A host or namespace interface, as `ip -j addr` tells it. */
-export interface LinkState {
-  readonly name: string
-  readonly exists: boolean
-  readonly up: boolean
-  /** It carries the address that was asked for, with prefix length 30. */
-  readonly hasAddress: boolean
-}
-
-/** The relay's two units, as systemd tells them. */
-export interface RelayUnits {
-  /** `not-found`, `masked`, `loaded`... of the socket. */
-  readonly socketLoad: string
-  readonly socketActive: string
-  readonly socketSub: string
-  readonly socketResult: string
-  /** The addresses that the loaded unit listens on, `<address>:<port>`. */
-  readonly listen: readonly string[]
-  /** Like `socketLoad`, of the service. */
-  readonly serviceLoad: string
-  readonly serviceActive: string
-  readonly serviceResult: string
-}
-
-/** Who holds a listening socket. Identity is pid and start ticks together: pids are used again. */
-export interface ListenerOwner {
-  readonly pid: number
-  readonly startTicks: number
-  /** Short name for people, already cleaned. */
-  readonly program: string
-  /** Unit from the process's cgroup, e.g. `cdp-relay@muse.service`; empty when in none. */
-  readonly unit: string
-  /** It was started as a browser (`--user-data-dir=`): not the relay supervisor's to end, whatever it holds. */
-  readonly browser: boolean
-}
-
-/** A TCP listener that matters to a node: on its port in its namespace, or its port on another node's address. */
-export interface PortListener {
-  readonly netns: string
-  readonly address: string
-  readonly port: number
-  /** The kernel's number of the socket: the same socket is not closed and opened again under one number. */
-  readonly inode: number
-  /** The row whose peer address this is, when it is another node's. */
-  readonly otherNode?: string
-  /** Every process that holds the socket; empty when no process that we may look into does. */
-  readonly owners: readonly ListenerOwner[]
-}
-
-/** What the browser itself says, asked inside the namespace on its loopback, past the relay. */
-export interface InnerAnswer {
-  readonly browser: 'answers' | 'refused' | 'silent' | 'not-a-browser'
-  readonly detail: string
-}
-
-/** The look that is taken only when a relay did not answer. */
-export interface CloseLook {
-  readonly netns: Look<'there' | 'missing' | 'not-a-namespace'>
-  readonly peerLink: Look<LinkState>
-  readonly inner: Look<InnerAnswer>
-  readonly units: Look<RelayUnits>
-  readonly listeners: Look<readonly PortListener[]>
-}
-
-export interface RelayObservation {
-  readonly node: Pick<Node, 'name' | 'netns' | 'gw' | 'peer' | 'cdpPort'>
+export interface RelayObservation extends RelayLook {
   /** The pause that is in force. */
   readonly paused?: { readonly by: string; readonly reason: string }
-  readonly veth: Look<LinkState>
-  /** The host's question to the relay; `browser` is what the answer said, when it was a browser's. */
-  readonly answer: HttpAnswer
-  readonly browser?: string
-  readonly close?: CloseLook
 }
 
 /** What is remembered of a node between runs. A node that was always well has no memory at all. */
@@ -88,20 +18,6 @@ export interface RelayPolicy {
   readonly backoffMaxMs: number
 }
 
-export type RelayAction =
-  | {
-      readonly kind: 'remove-listener'
-      readonly listener: PortListener
-      readonly owner: ListenerOwner
-    }
-  | {
-      readonly kind: 'restart-relay'
-      /** The service runs or was failed: it is stopped before its socket restarts. */
-      readonly stopService: boolean
-      /** The socket or service was failed: `reset-failed` first, or systemd refuses to start it. */
-      readonly resetFailed: boolean
-    }
-
 export interface RelayDecision {
   readonly verdict: Verdict
   readonly layers: readonly LayerMark[]
@@ -114,13 +30,4 @@ export interface RelayDecision {
   readonly page: boolean
   /** Why a planned action is held back: paused, or too soon after the last attempt. */
   readonly guard?: { readonly code: 'paused' | 'relay-backoff' | 'out-of-time'; readonly text: string }
-}
-
-/** A finding before pauses and back-off are applied to it. */
-export interface Finding {
-  readonly verdict: Verdict
-  readonly level?: LogLevel
-  readonly next?: string
-  readonly actions?: readonly RelayAction[]
-  readonly page?: boolean
 }

@@ -1,9 +1,9 @@
 import type { MarkState } from '../../base/types.ts'
 import type { Style } from '../../cli/cli.ts'
 import { MARKS, paintState } from '../../cli/marks.ts'
+import type { RelayAction } from '../../relay/types.ts'
 import { refusedLine } from '../../report/refused.ts'
 import type { NodeResult, RunResult } from './run.ts'
-import type { RelayAction } from './types.ts'
 
 /** What a planned action would do, for a dry run. */
 export function describeAction(node: string, action: RelayAction): string {

@@ -1,14 +1,14 @@
+import { checkBoundMs } from '../../api/check.ts'
+import { type CircuitMemory, type Note, stepCircuit } from '../../api/circuit.ts'
+import type { Finding } from '../../api/judge.ts'
 import { now } from '../../base/clock.ts'
 import { errorLine, LockedError } from '../../base/errors.ts'
 import type { Node, ReceiptAction } from '../../base/types.ts'
 import { type RelaunchResult, relaunchBrowser } from '../../browser/relaunch.ts'
 import type { BrowserJudgement } from '../../browser/types.ts'
-import { checkBoundMs } from './check.ts'
-import { type CircuitMemory, type Note, stepCircuit } from './circuit.ts'
 import type { Decision, HealthPolicy } from './decide.ts'
-import type { Finding } from './finding.ts'
+import { saveMemory } from './memory.ts'
 import { checkThroughSlot, type HealthContext } from './observe.ts'
-import { saveMemory } from './store.ts'
 
 export interface RestartContext extends HealthContext {
   readonly policy: HealthPolicy

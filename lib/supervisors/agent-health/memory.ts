@@ -1,14 +1,14 @@
-import { parseNow } from '../../base/clock.ts'
-import { type Paths, statePath } from '../../base/paths.ts'
-import type { Now } from '../../base/types.ts'
-import { readState, type StateRead, writeState } from '../../store/state.ts'
 import {
   type CircuitMemory,
   type CircuitPolicy,
   cautiousMemory,
   freshMemory,
   type Review,
-} from './circuit.ts'
+} from '../../api/circuit.ts'
+import { parseNow } from '../../base/clock.ts'
+import { type Paths, statePath } from '../../base/paths.ts'
+import type { Now } from '../../base/types.ts'
+import { readState, type StateRead, writeState } from '../../store/state.ts'
 
 const SUPERVISOR = 'agent-health'
 const PENDING = ['none', 'restart', 'trip', 'probe']

@@ -1,6 +1,6 @@
-import { clean } from '../../base/text.ts'
-import type { Layer } from '../../base/types.ts'
-import { type Code, text } from '../../report/codes.ts'
+import { clean } from '../base/text.ts'
+import type { Layer } from '../base/types.ts'
+import { type Code, text } from '../report/codes.ts'
 
 /** A layer below the API that was looked at and fails, for its mark; `code` is of the table. */
 export interface Below {

@@ -1,6 +1,6 @@
-import type { Layer } from '../../base/types.ts'
-import { verdict } from '../../report/verdict.ts'
-import type { CloseLook, Finding, LinkState, RelayObservation } from './types.ts'
+import type { Layer } from '../base/types.ts'
+import { verdict } from '../report/verdict.ts'
+import type { CloseLook, Finding, LinkState, RelayLook } from './types.ts'
 
 const LOUD = { level: 'FAIL_LOUD', page: true } as const
 
@@ -10,7 +10,7 @@ export function notAsked(layer: Layer, why: string): Finding {
 }
 
 /** The host's end of the veth: missing, without its address, or down. `undefined` when well or not seen. */
-export function vethFinding(o: RelayObservation): Finding | undefined {
+export function vethFinding(o: RelayLook): Finding | undefined {
   if (!o.veth.seen) return undefined
   const { name, exists, up, hasAddress } = o.veth.value
   const what = { veth: name, gw: o.node.gw }
@@ -27,7 +27,7 @@ export function vethFinding(o: RelayObservation): Finding | undefined {
 }
 
 /** The namespace's end of the veth; `undefined` when well. */
-export function peerFinding(node: RelayObservation['node'], link: LinkState): Finding | undefined {
+export function peerFinding(node: RelayLook['node'], link: LinkState): Finding | undefined {
   const { name, exists, up, hasAddress } = link
   const what = { veth: name, netns: node.netns, peer: node.peer }
   const ip = `ip -n ${node.netns}`
@@ -41,7 +41,7 @@ export function peerFinding(node: RelayObservation['node'], link: LinkState): Fi
 }
 
 /** Layers below the relay that only the close look sees: the namespace, its end of the veth, the browser. */
-export function belowFinding(o: RelayObservation, close: CloseLook): Finding | undefined {
+export function belowFinding(o: RelayLook, close: CloseLook): Finding | undefined {
   const { node } = o
   if (!close.netns.seen) return notAsked('netns', close.netns.why)
   if (close.netns.value !== 'there') {

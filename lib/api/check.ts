@@ -1,10 +1,10 @@
-import type { Config } from '../../base/config.ts'
-import { clean } from '../../base/text.ts'
-import type { Node } from '../../base/types.ts'
-import { type EvalResult, evaluate } from '../../cdp/evaluate.ts'
-import { pageVerdict, parseTargets, rewriteAuthority, type Target } from '../../cdp/targets.ts'
-import { fetchInNetns } from '../../host/curl.ts'
-import { type Code, text } from '../../report/codes.ts'
+import type { Config } from '../base/config.ts'
+import { clean } from '../base/text.ts'
+import type { Node } from '../base/types.ts'
+import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
+import { pageVerdict, parseTargets, rewriteAuthority, type Target } from '../cdp/targets.ts'
+import { fetchInNetns } from '../host/curl.ts'
+import { type Code, text } from '../report/codes.ts'
 import {
   apiTimeout,
   type Finding,
@@ -14,7 +14,7 @@ import {
   parsePageAnswer,
   rendererDead,
   unknown,
-} from './finding.ts'
+} from './judge.ts'
 
 /**
  * What the answer may take on its way from the page to us beyond the API's own deadline, in ms. The page

@@ -1,13 +1,13 @@
-import type { Verdict } from '../../base/types.ts'
-import { verdict } from '../../report/verdict.ts'
-import { notAsked } from './decide-below.ts'
+import type { Verdict } from '../base/types.ts'
+import { verdict } from '../report/verdict.ts'
+import { notAsked } from './judge-below.ts'
 import type {
   CloseLook,
   Finding,
   ListenerOwner,
   PortListener,
   RelayAction,
-  RelayObservation,
+  RelayLook,
   RelayUnits,
 } from './types.ts'
 
@@ -47,7 +47,7 @@ function removals(foreign: readonly PortListener[]): RelayAction[] {
 }
 
 /** The browser answers inside its namespace and the relay does not: why, and what helps. */
-export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
+export function relayFinding(o: RelayLook, close: CloseLook): Finding {
   const { node } = o
   const endpoint = `${node.peer}:${node.cdpPort}`
   const socket = socketOf(node.name)
@@ -135,7 +135,7 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
 }
 
 function relayCause(
-  o: RelayObservation,
+  o: RelayLook,
   units: RelayUnits,
   close: CloseLook,
   inOwn: readonly PortListener[],

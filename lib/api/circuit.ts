@@ -1,5 +1,5 @@
-import { certainMs, isAhead, notAhead, waitLeftMs } from '../../base/damping.ts'
-import type { Now } from '../../base/types.ts'
+import { certainMs, isAhead, notAhead, waitLeftMs } from '../base/damping.ts'
+import type { Now } from '../base/types.ts'
 
 /** closed: restarts may happen. open: none. half-open: the cooldown has passed, one probe may restart once. */
 export type CircuitState = 'closed' | 'open' | 'half-open'
