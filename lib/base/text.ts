@@ -46,3 +46,9 @@ export function seconds(ms: number): string {
 function pair(big: number, bigUnit: string, small: number, smallUnit: string): string {
   return small === 0 ? `${big}${bigUnit}` : `${big}${bigUnit} ${small}${smallUnit}`
 }
+
+/** A duration in whole seconds or minutes, where more would say no more: `90s`, `30m`. */
+export function roughly(ms: number): string {
+  const s = Math.round(ms / 1000)
+  return s < 120 ? `${s}s` : `${Math.round(s / 60)}m`
+}

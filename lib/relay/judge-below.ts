@@ -1,4 +1,5 @@
 import type { Layer } from '../base/types.ts'
+import { judgeNetns } from '../netns/judge.ts'
 import { verdict } from '../report/verdict.ts'
 import type { CloseLook, Finding, LinkState, RelayLook } from './types.ts'
 
@@ -44,15 +45,10 @@ export function peerFinding(node: RelayLook['node'], link: LinkState): Finding |
 export function belowFinding(o: RelayLook, close: CloseLook): Finding | undefined {
   const { node } = o
   if (!close.netns.seen) return notAsked('netns', close.netns.why)
-  if (close.netns.value !== 'there') {
-    const evidence = close.netns.value === 'missing' ? [] : [`${node.netns} is there and is no namespace`]
-    // chromebox-watchdog pages for the namespace: one fault, one page.
-    return {
-      verdict: verdict('netns-missing', evidence, { netns: node.netns }),
-      level: 'FAIL_LOUD',
-      next: `netvm-node-up ${node.name}`,
-    }
-  }
+  // chromebox-watchdog pages for the namespace: one fault, one page.
+  const netns = judgeNetns(node.netns, close.netns)
+  if (netns.state !== 'healthy')
+    return { verdict: netns, level: 'FAIL_LOUD', next: `netvm-node-up ${node.name}` }
   const peer = close.peerLink.seen ? peerFinding(node, close.peerLink.value) : undefined
   if (peer !== undefined) return peer
   if (!close.inner.seen) return notAsked('cdp', close.inner.why)

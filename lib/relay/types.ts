@@ -1,5 +1,6 @@
 import type { LogLevel, Look, Node, Verdict } from '../base/types.ts'
 import type { HttpAnswer } from '../host/http.ts'
+import type { NetnsLook } from '../host/netns.ts'
 
 /** A host or namespace interface, as `ip -j addr` tells it. */
 export interface LinkState {
@@ -58,7 +59,7 @@ export interface InnerAnswer {
 
 /** The look that is taken only when a relay did not answer. */
 export interface CloseLook {
-  readonly netns: Look<'there' | 'missing' | 'not-a-namespace'>
+  readonly netns: Look<Pick<NetnsLook, 'exists' | 'isNamespace'>>
   readonly peerLink: Look<LinkState>
   readonly inner: Look<InnerAnswer>
   readonly units: Look<RelayUnits>

@@ -1,7 +1,7 @@
 import type { LayerMark, Look, Node, Now, Verdict } from '../base/types.ts'
+import { judgeRelay } from '../relay/judge.ts'
 import { peerFinding, vethFinding } from '../relay/judge-below.ts'
 import { linkWith } from '../relay/look.ts'
-import { decide as decideRelay } from '../supervisors/cdp-relay-watchdog/decide.ts'
 import { decide } from '../supervisors/chromebox-watchdog/decide.ts'
 import { emptyMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import { ownershipOf } from './ownership.ts'
@@ -67,8 +67,8 @@ const POLICY = {
 
 function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
   const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).layers
-  const relay = decideRelay(seen.relay, { attempts: 0 }, now, POLICY)
-  return new Map([...own, ...relay.layers.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
+  const { marks } = judgeRelay(seen.relay)
+  return new Map([...own, ...marks.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }
 
 const told = (part: PartMark['part'], verdict: Verdict): PartMark => ({

@@ -18,7 +18,8 @@ import { lookInterfaces, lookNetns, parseInterfaces } from '../host/netns.ts'
 import { canSeeAll, listPids, netnsInode, readArgv } from '../host/proc.ts'
 import { ifNames } from '../registry/names.ts'
 import { isLocal, type ParsedRegistry } from '../registry/read.ts'
-import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
+import { parseListen } from '../relay/close-look.ts'
+import { lookFleet } from '../relay/fleet.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { HOST } from './ownership.ts'
 import type {
@@ -81,7 +82,7 @@ async function lookNodes(
 ): Promise<ReadonlyMap<string, NodeLook>> {
   const [watchdogs, relays] = await Promise.all([
     mapBounded(active, MAX_NODES, (node) => observe({ p, config }, node, at)),
-    observeFleet(p, config, active, rows),
+    lookFleet(p, config, active, rows),
   ])
   return new Map(
     active.flatMap((node, i): [string, NodeLook][] => {

@@ -2,7 +2,7 @@ import type { Look, MarkState, Node, Now } from '../base/types.ts'
 import type { NetListener, SocketOwner } from '../host/listeners.ts'
 import type { Interface } from '../host/netns.ts'
 import type { ParsedRegistry } from '../registry/read.ts'
-import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
+import type { RelayLook } from '../relay/types.ts'
 import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
 
 /** Names of interfaces that belong to a node, from its name. */
@@ -42,7 +42,7 @@ export interface InsideLook {
 /** One active local node, as its two watchdogs look at it. */
 export interface NodeLook {
   readonly watchdog: Observation
-  readonly relay: RelayObservation
+  readonly relay: RelayLook
 }
 
 /** Everything that was looked at, once, by connectivity: no pidfile, no state of ours. */

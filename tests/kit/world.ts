@@ -7,7 +7,7 @@ import type { HttpAnswer } from '../../lib/host/http.ts'
 import type { InnerAnswer } from '../../lib/relay/types.ts'
 import { verdictOf } from '../../lib/supervisors/agent-health/decide.ts'
 import { decide as decideRelay } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
-import type { RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import type { Observation as RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import type { EgressFinding } from '../../lib/supervisors/chromebox-watchdog/egress-port.ts'
 import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
@@ -180,11 +180,11 @@ export function relaySees(w: World): RelayObservation {
   const base = { node, veth: linkOf('ve-1', w.veth), answer }
   if (answersAsBrowser(answer)) return { ...base, browser: 'Chrome/156' }
   if (w.veth !== 'well') return base
-  const netns = { there: 'there', missing: 'missing', file: 'not-a-namespace' } as const
+  const netns = { exists: w.namespace !== 'missing', isNamespace: w.namespace === 'there' }
   const own = w.relay === 'up' || w.relay === 'stuck'
   const relay = own ? [listener()] : w.relay === 'foreign' ? [listener({ owners: [owner()] })] : []
   const look = close({
-    netns: saw(netns[w.namespace]),
+    netns: saw(netns),
     peerLink: linkOf('vp-1', w.peer),
     inner: saw({ browser: INNER[w.version], detail: w.version }),
     units: saw(units({ socketActive: own ? 'active' : 'inactive' })),
@@ -217,7 +217,10 @@ export function says(s: Supervisor, w: World, paused = false): Said {
     const o = watchdogSees(w)
     return decide(paused ? { ...o, paused: { reason: 'x', by: 'ops' } } : o, emptyMemory(NOW), NOW, policy)
   }
-  if (s === 'cdp-relay-watchdog') return decideRelay(relaySees(w), { attempts: 0 }, NOW, policy)
+  if (s === 'cdp-relay-watchdog') {
+    const { verdict, marks } = decideRelay(relaySees(w), { attempts: 0 }, NOW, policy)
+    return { verdict, layers: marks }
+  }
   const verdict = verdictOf(apiOf(w), [])
   const { state, layer = 'api', code, reason: note } = verdict
   if (state === 'healthy') return { verdict, layers: [{ layer: 'api', state: 'ok' }] }

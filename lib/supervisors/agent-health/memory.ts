@@ -8,16 +8,16 @@ import {
 import { parseNow } from '../../base/clock.ts'
 import { type Paths, statePath } from '../../base/paths.ts'
 import type { Now } from '../../base/types.ts'
-import { readState, type StateRead, writeState } from '../../store/state.ts'
+import { readState, writeState } from '../../store/state.ts'
 
 const SUPERVISOR = 'agent-health'
 const PENDING = ['none', 'restart', 'trip', 'probe']
 const REVIEWS = ['trips-often', 'well-after-cooldown', 'reset-early']
 
 /** The node's memory; a file that cannot be read becomes an open circuit with a whole cooldown ahead. */
-export function loadMemory(p: Paths, node: string, at: Now, policy: CircuitPolicy): StateRead<CircuitMemory> {
+export function loadMemory(p: Paths, node: string, at: Now, policy: CircuitPolicy): CircuitMemory {
   const cautious = () => cautiousMemory(at, policy)
-  return readState(statePath(p, SUPERVISOR, node), parseMemory, cautious, () => freshMemory)
+  return readState(statePath(p, SUPERVISOR, node), parseMemory, cautious, () => freshMemory).value
 }
 
 /** Written durably. @throws the file system's error: then nothing may be done that had to be recorded */

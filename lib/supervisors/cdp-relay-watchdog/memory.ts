@@ -1,12 +1,12 @@
 import { notAhead } from '../../base/damping.ts'
 import type { Now } from '../../base/types.ts'
-import type { RelayMemory } from './types.ts'
+import type { Memory } from './types.ts'
 
 /** A node that was always well. It has no state file. */
-export const NO_MEMORY: RelayMemory = { attempts: 0 }
+export const NO_MEMORY: Memory = { attempts: 0 }
 
 /** True when there is nothing to remember and the state file can go. */
-export function isBlank(memory: RelayMemory): boolean {
+export function isBlank(memory: Memory): boolean {
   return memory.attempts === 0 && memory.lastAttempt === undefined
 }
 
@@ -15,12 +15,12 @@ export function isBlank(memory: RelayMemory): boolean {
  * that losing the memory delays the next one and never multiplies them.
  * @param attempts enough for the longest back-off
  */
-export function cautiousMemory(now: Now, attempts = 5): RelayMemory {
+export function cautiousMemory(now: Now, attempts = 5): Memory {
   return { attempts, lastAttempt: { bootMs: now.bootMs, bootId: now.bootId, helped: false } }
 }
 
 /** Reads a state file's content. @throws when it is not one */
-export function parseMemory(value: unknown): RelayMemory {
+export function parseMemory(value: unknown): Memory {
   if (typeof value !== 'object' || value === null) throw new Error('not an object')
   const { attempts, lastAttempt } = value as Record<string, unknown>
   if (!Number.isInteger(attempts) || (attempts as number) < 0) throw new Error('attempts is not a count')
@@ -35,14 +35,14 @@ export function parseMemory(value: unknown): RelayMemory {
 }
 
 /** The same memory when its last attempt is not ahead of the clock; else that one counts from now. */
-export function reanchor(memory: RelayMemory, now: Now): RelayMemory {
+export function reanchor(memory: Memory, now: Now): Memory {
   const last = memory.lastAttempt
   const lastAttempt = last && notAhead(last, now)
   return lastAttempt === last ? memory : { ...memory, ...(lastAttempt && { lastAttempt }) }
 }
 
 /** One more restart was tried. */
-export function afterRestart(memory: RelayMemory, helped: boolean, now: Now): RelayMemory {
+export function afterRestart(memory: Memory, helped: boolean, now: Now): Memory {
   return {
     ...memory,
     attempts: memory.attempts + 1,
