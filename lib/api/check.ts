@@ -1,8 +1,9 @@
 import type { Config } from '../base/config.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
+import { sleep } from '../browser/deadline.ts'
 import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
-import { pageVerdict, parseTargets, rewriteAuthority, type Target } from '../cdp/targets.ts'
+import { isErrorUrl, pageVerdict, parseTargets, rewriteAuthority, type Target } from '../cdp/targets.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { type Code, text } from '../report/codes.ts'
 import {
@@ -40,7 +41,7 @@ export async function checkApi(node: Node, config: Asked): Promise<Finding> {
   const first = await checkOnce(node, config)
   // A page that navigates, or a socket that ends, in the middle of a check says nothing of the API.
   if (first.kind !== 'unknown' || first.code !== INTERRUPTED) return first
-  await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS))
+  await sleep(RETRY_DELAY_MS)
   return checkOnce(node, config)
 }
 
@@ -54,7 +55,7 @@ async function checkOnce(node: Node, config: Asked): Promise<Finding> {
   if (alive.kind === 'timeout' && alive.connected) return rendererDead
   if (alive.kind !== 'value') return interrupted(alive)
   // Listed under the URL and the host name that were asked for (see mayBeErrorPage); it answers, and is not the page.
-  if (String(alive.value).startsWith('chrome-error:'))
+  if (isErrorUrl(String(alive.value)))
     return unknown('api-unseen', "the page shows the browser's error page", 'page')
   if (node.apiCheck === '') return ok('the page answers')
   const expression = fetchExpression(node.apiCheck, config.apiDeadlineMs)

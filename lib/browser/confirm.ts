@@ -1,7 +1,14 @@
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
-import { isTitledByHost, mayBeErrorPage, pageVerdict, rewriteAuthority, type Target } from '../cdp/targets.ts'
+import {
+  isErrorUrl,
+  isTitledByHost,
+  mayBeErrorPage,
+  pageVerdict,
+  rewriteAuthority,
+  type Target,
+} from '../cdp/targets.ts'
 import type { PageFinding } from './types.ts'
 
 /** Where it is, and what Chromium's error page says is wrong (`ERR_CONNECTION_REFUSED`); empty on others. */
@@ -50,7 +57,7 @@ async function askPage(
   const [href, code] = Array.isArray(got.value) ? got.value.map(String) : []
   const at = href !== undefined && URL.canParse(href) ? new URL(href) : undefined
   const title = clean(target.title, 80)
-  if (at?.protocol === 'chrome-error:') {
+  if (href !== undefined && isErrorUrl(href)) {
     const says = code === undefined || code === '' ? '' : `, ${clean(code, 60)}`
     return { state: 'error-page', detail: `error page: ${title}${says}` }
   }

@@ -106,7 +106,12 @@ export function rewriteAuthority(wsUrl: string, host: string, port: number): str
 }
 
 function isErrorPage(target: Target): boolean {
-  return target.url.startsWith('chrome-error://')
+  return isErrorUrl(target.url)
+}
+
+/** The address of the browser's own error page, as a target's URL or as `location.href` says it. */
+export function isErrorUrl(url: string): boolean {
+  return url.startsWith('chrome-error:')
 }
 
 function parseJson(body: string): unknown {

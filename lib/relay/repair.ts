@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
+import { sleep } from '../browser/deadline.ts'
 import { run } from '../host/exec.ts'
 import { socketsOf } from '../host/listeners.ts'
 import { readStat } from '../host/proc.ts'
@@ -20,8 +21,6 @@ export interface ActResult {
   /** What was done and how it ended, for the log and the receipt. */
   readonly detail: string
 }
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /** Polls until `fn` holds or the time is over. */
 async function until(fn: () => boolean, ms: number): Promise<boolean> {

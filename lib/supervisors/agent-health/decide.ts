@@ -1,5 +1,6 @@
 import {
   type CircuitMemory,
+  type CircuitState,
   circuitState,
   cooldownLeftMs,
   type Note,
@@ -87,9 +88,12 @@ export function decide(look: Observation, before: CircuitMemory, now: Now, polic
   const { memory, notes, wantsRestart } = stepCircuit(before, spared ? 'unknown' : finding.kind, now, policy)
   const wanted = finding.kind === 'failure' && (wantsRestart || spared)
   const guard = wanted ? guardOf(look, policy) : undefined
-  const lines = linesOf(look, verdict, guard, memory, notes, now, policy)
-  if (guard !== undefined) return { ...found(memory), lines, guard }
-  return { ...found(memory), ...(wanted && restart), lines }
+  const held = guard !== undefined && { guard }
+  const decision = { ...found(memory), ...(wanted && !held && restart), ...held }
+  return {
+    ...decision,
+    lines: linesOf(look, decision, { notes, circuit: circuitState(memory, now, policy) }, policy),
+  }
 }
 
 export function verdictOf(finding: Finding, evidence: readonly string[]): Verdict {
@@ -117,11 +121,8 @@ function lookAt(node: string, { code, layer }: Verdict): string {
 /** What is said of a look, before any restart. */
 function linesOf(
   look: Observation,
-  verdict: Verdict,
-  guard: Guard | undefined,
-  memory: CircuitMemory,
-  notes: readonly Note[],
-  now: Now,
+  { verdict, guard, memory }: Decision,
+  { notes, circuit }: { readonly notes: readonly Note[]; readonly circuit: CircuitState },
   policy: Policy,
 ): Line[] {
   const { name } = look.node
@@ -141,7 +142,6 @@ function linesOf(
   if (guard !== undefined) return fault('WARN', `${reason}; ${refusal(guard)}`)
   if (notes.includes('struck'))
     return fault('FAIL', `${reason} (strike ${memory.strikes} of ${policy.strikeLimit})`)
-  const circuit = circuitState(memory, now, policy)
   return circuit !== 'closed' && !repeated ? fault('FAIL', `${reason}; circuit ${circuit}`) : changed
 }
 
@@ -230,7 +230,7 @@ export interface Restarted {
   readonly durationMs: number
 }
 
-/** What a run makes of a restart that `begun` has counted as futile: only a good look takes that back. */
+/** What is so after a restart that `begun` has counted as futile: only a good look takes that back. */
 export function settleRestart(
   node: Asked,
   planned: Decision,
