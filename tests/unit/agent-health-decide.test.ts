@@ -164,7 +164,7 @@ describe('agent-health: the second look, under the lock', () => {
     const d = decide(again({}, judgeStatus(200)), { ...struck, strikes: 2, futile: 1 }, now, policy)
     assert.deepEqual(d.verdict, { ...HEALTHY, evidence: [`${HTTP_500}; ${why}`] })
     assert.deepEqual(d.marks, [{ layer: 'api', state: 'ok' }])
-    assert.deepEqual([d.guard, d.actions], [{ code: 'ok', text: why }, []])
+    assert.deepEqual([d.guard, d.actions], [{ code: 'api-recovered', text: why }, []])
     assert.deepEqual(d.memory, freshMemory)
     const refused = { code: 'api-http', text: `${HTTP_500}; not restarted: ${why}` }
     assert.deepEqual(d.lines, [{ level: 'WARN', ...refused, next: 'agent-health status muse' }])

@@ -197,7 +197,7 @@ export function notOurs({ judgement, finding }: SecondLook, policy: Policy): Gua
   if (process.ageMs < policy.freshBrowserMs) {
     return { code: 'fresh', text: text('fresh', { seconds: Math.floor(process.ageMs / 1000) }) }
   }
-  if (finding?.kind === 'ok') return { code: 'ok', text: 'a second look found the API healthy' }
+  if (finding?.kind === 'ok') return { code: 'api-recovered', text: 'a second look found the API healthy' }
   if (finding?.kind !== 'unknown') return undefined
   return { code: finding.code, text: `a second look could not tell: ${finding.reason}` }
 }

@@ -1,4 +1,10 @@
-import { type CircuitMemory, type CircuitState, circuitState, cooldownLeftMs } from '../../api/circuit.ts'
+import {
+  type CircuitMemory,
+  type CircuitState,
+  circuitState,
+  cooldownLeftMs,
+  WEEK_MS,
+} from '../../api/circuit.ts'
 import { wallIso } from '../../base/clock.ts'
 import type { Paths } from '../../base/paths.ts'
 import { clean, roughly, seconds } from '../../base/text.ts'
@@ -61,8 +67,6 @@ function decidedOf({ observation, found }: Outcome) {
   if (guard === undefined || finding?.kind !== 'failure') return { kind: 'none' }
   return { kind: 'restart-browser', reason: finding.reason }
 }
-
-const WEEK_MS = 7 * 24 * 3600 * 1000
 
 /** What `agent-health status --json` tells of one node. */
 export interface NodeStatus {
