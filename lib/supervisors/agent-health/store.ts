@@ -1,5 +1,5 @@
-import { parseNow } from '../../base/clock.ts'
 import { type Paths, statePath } from '../../base/paths.ts'
+import { stamp as parseNow } from '../../base/shape.ts'
 import type { Now } from '../../base/types.ts'
 import { readState, type StateRead, writeState } from '../../store/state.ts'
 import {
