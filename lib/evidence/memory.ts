@@ -10,8 +10,7 @@ import {
   freshMemory,
 } from '../supervisors/agent-health/circuit.ts'
 import { parseMemory as parseCircuit } from '../supervisors/agent-health/store.ts'
-import { holdLeftMs } from '../supervisors/chromebox-watchdog/decide.ts'
-import { emptyMemory, holdOf, parseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
+import { emptyMemory, holdLeftMs, holdOf, parseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Policy } from '../supervisors/chromebox-watchdog/types.ts'
 import type { Trust } from './owner.ts'
 

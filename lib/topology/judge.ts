@@ -66,7 +66,7 @@ const POLICY = {
 }
 
 function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
-  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).layers
+  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).marks
   const relay = decideRelay(seen.relay, { attempts: 0 }, now, POLICY)
   return new Map([...own, ...relay.layers.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }
