@@ -21,11 +21,11 @@ export function decide(o: Observation, memory: Memory, now: Now, policy: Policy)
   const m = reanchor(memory, now, policy)
   const found = layers(o, m, now, policy)
   if (o.paused) return paused(o.paused, m, found)
-  const confirm = secondLook(o, m, found)
+  const confirm = secondLook(m, found)
   return confirm === undefined ? found : { ...found, confirm }
 }
 
-/** What was seen is told as it is; nothing is done, logged or remembered for it, and nothing of this node is paged. */
+/** What was seen is reported as it is; nothing is done, logged or remembered for it, and nothing of this node is paged. */
 function paused(why: { reason: string; by: string }, memory: Memory, beneath: Decision): Decision {
   const verdict = verdictOf('paused', [beneath.verdict.reason], why)
   const pages = beneath.pages.filter((e) => e.of === 'fleet')
@@ -33,7 +33,7 @@ function paused(why: { reason: string; by: string }, memory: Memory, beneath: De
 }
 
 /** Who gets a second look under the node lock, and when. */
-function secondLook(o: Observation, m: Memory, { actions, verdict }: Decision): Decision['confirm'] {
+function secondLook(m: Memory, { actions, verdict }: Decision): Decision['confirm'] {
   // A slow answer gets a moment; a dead process or a tunnel will not come back by itself.
   if (actions[0]?.kind === 'relaunch-browser')
     return verdict.code === 'no-process' ? 'at-once' : 'after-delay'
@@ -41,7 +41,7 @@ function secondLook(o: Observation, m: Memory, { actions, verdict }: Decision): 
   // It is paged, and a node-up may be making it.
   if (verdict.code === 'netns-missing') return 'after-delay'
   // An attempt without an end is another run's, still at it, or was cut short: only the lock tells which.
-  const underWay = m.attempts.at(-1)?.result === 'pending' && o.browser !== undefined
+  const underWay = m.attempts.at(-1)?.result === 'pending'
   return underWay && verdict.state === 'unhealthy' ? 'at-once' : undefined
 }
 
@@ -211,9 +211,6 @@ export function declined(found: Decision, node: string, reason: string): Decisio
 
 export type Relaunched = Exclude<RelaunchResult, { did: 'nothing' }>
 
-/** How long a relaunch took, in whole seconds, as its texts and its record say it. */
-const secondsOf = (r: Relaunched): number => Math.max(1, Math.round(r.durationMs / 1000))
-
 /**
  * What a relaunch, recorded as `begun`, leads to: verdict and layers are those of its own last look. A hold is news of
  * its own even while the browser's fault is paged already: nothing but the half-open attempts happens from there on.
@@ -228,7 +225,7 @@ export function relaunched(
 ): Decision {
   const { verdict } = result.judgement
   const below = found.marks.filter((l) => l.layer === 'netns' || l.layer === 'egress')
-  const seconds = secondsOf(result)
+  const seconds = Math.max(1, Math.round(result.durationMs / 1000))
   const ok = result.did === 'ok'
   const memory = endAttempt(begun, now, { ok, detail: result.reason, seconds }, policy)
   const rest = found.pages.filter((e) => e.kind !== 'browser-fault')
