@@ -34,7 +34,7 @@ function paused(why: { reason: string; by: string }, memory: Memory, beneath: De
 
 /** Who gets a second look under the node lock, and when. */
 function secondLook(m: Memory, { actions, verdict }: Decision): Decision['confirm'] {
-  // A slow answer gets a moment; a dead process or a tunnel will not come back by itself.
+  // A slow answer gets a moment; a dead process or tunnel does not come back.
   if (actions[0]?.kind === 'relaunch-browser')
     return verdict.code === 'no-process' ? 'at-once' : 'after-delay'
   if (actions.length > 0) return 'at-once'
@@ -173,7 +173,7 @@ function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
   return [...found, ...waits(m, quick, now, policy)]
 }
 
-/** The guard that is told first, with the wait of the one that lasts longest. */
+/** The guard that people hear of first, with the wait of the one that lasts longest. */
 function strictest(all: readonly Guard[]): Guard | undefined {
   const first = all[0]
   if (!first) return undefined
@@ -205,8 +205,8 @@ export function unrecorded(
 
 /** The actuator looked once more and left the browser alone: too fresh, too little time left, no record. */
 export function declined(found: Decision, node: string, reason: string): Decision {
-  const told = `${found.verdict.reason}; ${reason}`
-  return { ...found, lines: [{ level: 'FAIL', code: codeOf(found.verdict), text: told, next: why(node) }] }
+  const words = `${found.verdict.reason}; ${reason}`
+  return { ...found, lines: [{ level: 'FAIL', code: codeOf(found.verdict), text: words, next: why(node) }] }
 }
 
 export type Relaunched = Exclude<RelaunchResult, { did: 'nothing' }>
@@ -236,8 +236,8 @@ export function relaunched(
     const was = how === 'unknown' ? '' : `, the one before ended: ${detail}`
     const closed = begun.held ? ', hold-down closed' : ''
     const back = said('relaunch-ok', { seconds })
-    const told: Line = { level: 'INFO', ...back, text: `${back.text}${was}${closed}${notes}` }
-    return { ...after, lines: [told], pages: [over('browser-fault', back), ...rest] }
+    const helped: Line = { level: 'INFO', ...back, text: `${back.text}${was}${closed}${notes}` }
+    return { ...after, lines: [helped], pages: [over('browser-fault', back), ...rest] }
   }
   const { reason } = result
   const words = `${reason}; the one before: ${how}, ${detail}${notes}`
@@ -259,8 +259,8 @@ function cannotTell(
   pages: PageEvent[] = [],
 ): Decision {
   const { layer, code, reason: note } = verdict
-  const told = !layer || seen.some((s) => s.state === 'unknown')
-  const marks = fill(told ? seen : [...seen, { layer, state: 'unknown', code, note }])
+  const marked = !layer || seen.some((s) => s.state === 'unknown')
+  const marks = fill(marked ? seen : [...seen, { layer, state: 'unknown', code, note }])
   const line: Line = { level: 'WARN', code: codeOf(verdict), text: `cannot tell: ${note}`, next: why(o.node) }
   return { verdict, marks, actions: [], memory, pages, lines: [line] }
 }

@@ -41,8 +41,8 @@ export async function observe(ctx: BrowserContext, node: Node): Promise<Observat
   const answers = main ? readAnswers(p, node, main, results, known(last)) : {}
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
-  const ill = main !== undefined && browser.verdict.state === 'unhealthy'
-  const row = ill ? (await import('../../registry/node-env.ts')).notApplied(p, node) : undefined
+  const failing = main !== undefined && browser.verdict.state === 'unhealthy'
+  const row = failing ? (await import('../../registry/node-env.ts')).notApplied(p, node) : undefined
   // Where CDP does not answer, a page that the row has elsewhere is not what is wrong.
   const stale = row?.what === 'port' || browser.verdict.layer === 'page' ? row?.text : undefined
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined

@@ -47,7 +47,7 @@ export async function path(node: Node, outcome: Outcome): Promise<string> {
   return `${[...lines, colour(verdict)].join('\n')}\n`
 }
 
-/** How an action that helped, and one that did not, is told: the words of RUNBOOK.md. */
+/** What is said of an action that helped, and of one that did not: the words of RUNBOOK.md. */
 const OUTCOME: Readonly<Record<string, readonly [string, string]>> = {
   'relaunch-browser': ['relaunch OK after', 'relaunch FAILED — needs operator attention, after'],
   'restart-tunnel': ['tunnel restart OK after', 'tunnel restart FAILED after'],
