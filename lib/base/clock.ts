@@ -50,14 +50,6 @@ function readOr(path: string, fallback: string): string {
   }
 }
 
-/** A reading of the clocks as it comes from a file. @throws when it is none */
-export function parseNow(v: unknown, what: string): Now {
-  const n = v as Now | undefined
-  const good = Number.isFinite(n?.wallMs) && Number.isFinite(n?.bootMs) && typeof n?.bootId === 'string'
-  if (!good || n === undefined) throw new Error(`${what} is no time`)
-  return { wallMs: n.wallMs, bootMs: n.bootMs, bootId: n.bootId }
-}
-
 /** RFC 3339 in UTC with milliseconds, e.g. `2026-01-02T03:04:05.678Z`; `invalid-time` for a time that is none. */
 export function wallIso(ms: number): string {
   const date = new Date(ms)

@@ -47,8 +47,11 @@ function pair(big: number, bigUnit: string, small: number, smallUnit: string): s
   return small === 0 ? `${big}${bigUnit}` : `${big}${bigUnit} ${small}${smallUnit}`
 }
 
-/** A duration in whole seconds or minutes, where more would say no more: `90s`, `30m`. */
-export function roughly(ms: number): string {
-  const s = Math.round(ms / 1000)
-  return s < 120 ? `${s}s` : `${Math.round(s / 60)}m`
+/**
+ * The same in one unit, for sentences that need no more: `87s` below two minutes, then `4m`.
+ * @param round `Math.ceil` for a wait, which is not over before its time
+ */
+export function coarse(ms: number, round: (n: number) => number = Math.round): string {
+  const s = round(ms / 1000)
+  return s < 120 ? `${s}s` : `${round(s / 60)}m`
 }

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { clocks } from '../base/clock.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import { fromJson, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
 import { lookAtJournal } from '../evidence/journal.ts'
@@ -58,11 +59,7 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
 }
 
 /** Who made the node's supervision, from the record that ensure leaves; a torn record is none. */
-function hookBy(text: string | undefined): string | undefined {
-  try {
-    const { by } = JSON.parse(text ?? '{}') as { by?: unknown }
-    return typeof by === 'string' ? clean(by, 60) : undefined
-  } catch {
-    return undefined
-  }
+function hookBy(json: string | undefined): string | undefined {
+  const made = fromJson(json ?? '', record({ by: text }))
+  return made && clean(made.by, 60)
 }

@@ -1,7 +1,8 @@
 import { join } from 'node:path'
-import { now, parseNow } from '../base/clock.ts'
+import { now } from '../base/clock.ts'
 import { elapsedMs } from '../base/damping.ts'
 import type { Paths } from '../base/paths.ts'
+import { mapOf, record, stamp } from '../base/shape.ts'
 import type { Now } from '../base/types.ts'
 import { readState, writeState } from '../store/state.ts'
 
@@ -12,17 +13,9 @@ interface Memory {
 
 const file = (p: Paths) => join(p.state, 'ensure', 'resets.json')
 
-function parse(value: unknown): Memory {
-  const resets = (value as { resets?: unknown }).resets
-  if (resets === null || typeof resets !== 'object') throw new Error('no resets')
-  return {
-    resets: Object.fromEntries(Object.entries(resets as object).map(([u, at]) => [u, parseNow(at, u)])),
-  }
-}
-
 function read(p: Paths): Memory {
   // Nothing remembered only means that a unit is reset once more than it should be.
-  return readState(file(p), parse, (): Memory => ({ resets: {} })).value
+  return readState(file(p), record({ resets: mapOf(stamp) }), (): Memory => ({ resets: {} })).value
 }
 
 /** How long ago each unit's failure was reset by us, in milliseconds. */

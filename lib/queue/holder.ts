@@ -14,11 +14,12 @@ import { userInfo } from 'node:os'
 import { now } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
 import type { Paths } from '../base/paths.ts'
+import { fromJson, integer, oneOf, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import { listPids, readArgv, readStat } from '../host/proc.ts'
 import { openEntry, openSlot, type QueueDir, SLOTS } from './dir.ts'
 import { tryFlock } from './flock.ts'
-import { isPriority, type Priority } from './ticket.ts'
+import { PRIORITIES, type Priority } from './ticket.ts'
 
 /** Who is in a slot, or waits for one. */
 export interface Client {
@@ -38,16 +39,16 @@ export interface SlotState {
   readonly holder?: Client
 }
 
-interface ClientRecord {
-  readonly pid: number
-  readonly startTicks: number
-  readonly bootId: string
-  readonly pidNs: string
-  readonly sinceBootMs: number
-  readonly user: string
-  readonly doing: string
-  readonly priority: Priority
-}
+const clientRecord = record({
+  pid: integer,
+  startTicks: integer,
+  bootId: text,
+  pidNs: text,
+  sinceBootMs: integer,
+  user: text,
+  doing: text,
+  priority: oneOf(PRIORITIES),
+})
 
 const MAX_RECORD = 4096
 
@@ -74,7 +75,7 @@ function userName(): string {
 /** The text that names this process in a ticket or beside a slot. */
 export function ownRecord(p: Paths, doing: string, priority: Priority): string {
   const at = now(p)
-  const record: ClientRecord = {
+  const own: ReturnType<typeof clientRecord> = {
     pid: process.pid,
     startTicks: readStat(p.proc, process.pid)?.startTicks ?? 0,
     bootId: at.bootId,
@@ -84,7 +85,7 @@ export function ownRecord(p: Paths, doing: string, priority: Priority): string {
     doing: clean(doing, 120),
     priority,
   }
-  return JSON.stringify(record)
+  return JSON.stringify(own)
 }
 
 /** Leaves our name beside a slot that we hold. The lock is what counts: a full disk only costs the name. */
@@ -109,14 +110,14 @@ export function takeName(dir: QueueDir, slot: string): void {
 
 /** Reads a record; undefined unless its process still lives (pid, start ticks and boot id together). */
 export function readClient(p: Paths, dir: QueueDir, name: string): Client | undefined {
-  const record = parseRecord(readEntry(dir, name))
+  const client = fromJson(readEntry(dir, name), clientRecord)
   const at = now(p)
-  if (record === undefined || record.bootId !== at.bootId) return undefined
-  if (record.pidNs === pidNamespace(p)) {
-    if (readStat(p.proc, record.pid)?.startTicks !== record.startTicks) return undefined
+  if (client === undefined || client.bootId !== at.bootId) return undefined
+  if (client.pidNs === pidNamespace(p)) {
+    if (readStat(p.proc, client.pid)?.startTicks !== client.startTicks) return undefined
   }
-  const { pid, user, doing, priority } = record
-  const forMs = certainMs({ bootMs: record.sinceBootMs, bootId: record.bootId }, at)
+  const { pid, user, doing, priority } = client
+  const forMs = certainMs({ bootMs: client.sinceBootMs, bootId: client.bootId }, at)
   return { pid, user: clean(user, 40), doing: clean(doing, 120), priority, forMs }
 }
 
@@ -131,17 +132,6 @@ function readEntry(dir: QueueDir, name: string): string {
     return ''
   } finally {
     if (fd !== undefined) closeSync(fd)
-  }
-}
-
-function parseRecord(text: string): ClientRecord | undefined {
-  try {
-    const r = JSON.parse(text) as ClientRecord
-    const texts = [r.bootId, r.pidNs, r.user, r.doing].every((t) => typeof t === 'string')
-    const numbers = [r.pid, r.startTicks, r.sinceBootMs].every((n) => Number.isSafeInteger(n))
-    return texts && numbers && isPriority(r.priority) ? r : undefined
-  } catch {
-    return undefined
   }
 }
 

@@ -1,7 +1,8 @@
-import { parseNow, wallIso } from '../base/clock.ts'
+import { wallIso } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
 import { elapsedMs, notAhead } from '../base/damping.ts'
 import { type Paths, pagePath } from '../base/paths.ts'
+import { optional, type Reader, record, stamp, text } from '../base/shape.ts'
 import { seconds } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
 import { besideLock } from '../store/lock.ts'
@@ -176,17 +177,8 @@ function load(path: string): PageMemory {
 
 const NEVER: Now = { wallMs: 0, bootMs: 0, bootId: '' }
 
-function parseMemory(v: unknown): PageMemory {
-  const open = (v as { open?: Record<string, unknown> }).open
-  if (open === undefined) return {}
-  const { since, lastPaged, reason, wellSince } = open
-  if (typeof reason !== 'string') throw new Error('not a page record')
-  return {
-    open: {
-      since: parseNow(since, 'since'),
-      reason,
-      ...(lastPaged !== undefined && { lastPaged: parseNow(lastPaged, 'lastPaged') }),
-      ...(wellSince !== undefined && { wellSince: parseNow(wellSince, 'wellSince') }),
-    },
-  }
-}
+const parseMemory: Reader<PageMemory> = record({
+  open: optional(
+    record({ since: stamp, lastPaged: optional(stamp), reason: text, wellSince: optional(stamp) }),
+  ),
+})

@@ -2,6 +2,7 @@ import { errorLine } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import type { Paths } from '../base/paths.ts'
+import { text as asText, record } from '../base/shape.ts'
 import type { Now, Supervisor } from '../base/types.ts'
 import type { ParsedRegistry, RowError } from '../registry/read.ts'
 import { hostNamespaces, writeReceipt } from '../store/receipts.ts'
@@ -28,12 +29,6 @@ const editCommand = (registry: Pick<ParsedRegistry, 'path'>) =>
 
 function refusal({ line, name, reason }: RowError): string {
   return text('row-refused', { line, name: name === undefined ? '' : ` (${name})`, why: reason })
-}
-
-function parseTold(value: unknown): { told: string } {
-  const { told } = value as { told?: unknown }
-  if (typeof told !== 'string') throw new Error('told is not text')
-  return { told }
 }
 
 /**
@@ -63,7 +58,7 @@ function tell(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegist
   const path = `${p.state}/${supervisor}-refused.json`
   const lines = registry.errors.map(refusal)
   const told = lines.join('\n')
-  const before = readState(path, parseTold, () => ({ told: '' })).value.told
+  const before = readState(path, record({ told: asText }), () => ({ told: '' })).value.told
   if (told === before) return
   for (const [i, e] of registry.errors.entries()) {
     if (before.split('\n').includes(lines[i] ?? '')) continue

@@ -1,6 +1,7 @@
-import { now, parseNow } from '../base/clock.ts'
+import { now } from '../base/clock.ts'
 import { elapsedMs } from '../base/damping.ts'
 import { intentPath, type Paths } from '../base/paths.ts'
+import { number, oneOf, optional, record, stamp, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
 import { readState } from './state.ts'
@@ -53,27 +54,22 @@ export function readIntent(p: Paths, node: string): IntentRead {
   return { ...(value && { intent: value }), ...(corrupt && { corrupt }) }
 }
 
+const shape = record({
+  node: text,
+  kind: oneOf(['pause']),
+  reason: text,
+  by: text,
+  since: stamp,
+  untilBootMs: optional(number),
+  untilWallMs: number,
+  ended: optional(stamp),
+})
+
 /** @throws when it is no pause of the node */
 export function parseIntent(v: unknown, node: string): Intent {
-  const i = v as Record<string, unknown>
-  if (i.node !== node || i.kind !== 'pause') throw new Error(`no pause of ${node}`)
-  if (typeof i.reason !== 'string' || typeof i.by !== 'string') throw new Error('reason or by is missing')
-  if (!isTime(i.untilWallMs)) throw new Error('untilWallMs is no time')
-  if (i.untilBootMs !== undefined && !isTime(i.untilBootMs)) throw new Error('untilBootMs is no time')
-  return {
-    node,
-    kind: 'pause',
-    reason: clean(i.reason),
-    by: clean(i.by, 80),
-    since: parseNow(i.since, 'since'),
-    ...(i.untilBootMs !== undefined && { untilBootMs: i.untilBootMs }),
-    untilWallMs: i.untilWallMs,
-    ...(i.ended !== undefined && { ended: parseNow(i.ended, 'ended') }),
-  }
-}
-
-function isTime(v: unknown): v is number {
-  return typeof v === 'number' && Number.isFinite(v)
+  const intent = shape(v)
+  if (intent.node !== node) throw new Error(`no pause of ${node}`)
+  return { ...intent, reason: clean(intent.reason), by: clean(intent.by, 80) }
 }
 
 /**

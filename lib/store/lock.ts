@@ -4,6 +4,7 @@ import { certainMs } from '../base/damping.ts'
 import { fromOs, LockedError, NetvmError } from '../base/errors.ts'
 import { EXIT } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
+import { fromJson, integer, record, stamp, text } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
 import type { Look, Now } from '../base/types.ts'
 import { describe, nextAfter, type RunResult, run, runSync } from '../host/exec.ts'
@@ -99,7 +100,7 @@ function settle(fd: number, ask: () => boolean, p: Paths, doing: string, keep = 
     if (!keep) closeSync(fd)
     return undefined
   }
-  record(fd, p, doing)
+  leaveName(fd, p, doing)
   let open = true
   return {
     release() {
@@ -162,7 +163,7 @@ function lockPath(p: Paths, name: string): string {
   return `${p.locks}/${name}.lock`
 }
 
-function record(fd: number, p: Paths, doing: string): void {
+function leaveName(fd: number, p: Paths, doing: string): void {
   const own = readOwn(p, 'self')
   const program = process.argv[1]?.split('/').at(-1) ?? 'node'
   const holder: Omit<Holder, 'stopped'> & { pidNs: string } = {
@@ -185,15 +186,15 @@ function record(fd: number, p: Paths, doing: string): void {
  * then). Looks at the record only and never touches the lock.
  */
 export function holder(p: Paths, name: string): Look<Holder | undefined> {
-  let text: string
+  let json: string
   try {
-    text = readFileSync(lockPath(p, name), 'utf8')
+    json = readFileSync(lockPath(p, name), 'utf8')
   } catch (err) {
     const code = (err as NodeJS.ErrnoException).code
     if (code === 'ENOENT') return { seen: true, value: undefined }
     return { seen: false, why: `cannot read ${lockPath(p, name)}: ${code}` }
   }
-  const h = parseHolder(text)
+  const h = fromJson(json, holderRecord)
   if (h === undefined || h.since.bootId !== now(p).bootId) return { seen: true, value: undefined }
   if (h.pidNs !== pidNamespace(p)) return { seen: false, why: 'the holder is in another PID namespace' }
   const live = readOwn(p, String(h.pid))
@@ -206,17 +207,14 @@ export function holder(p: Paths, name: string): Look<Holder | undefined> {
   }
 }
 
-function parseHolder(text: string): (Omit<Holder, 'stopped'> & { pidNs: string }) | undefined {
-  try {
-    const h = JSON.parse(text)
-    const texts = [h.program, h.doing, h.pidNs, h.since.bootId]
-    const numbers = [h.pid, h.startTicks, h.since.wallMs, h.since.bootMs]
-    const good = texts.every((t) => typeof t === 'string') && numbers.every((n) => Number.isSafeInteger(n))
-    return good ? h : undefined
-  } catch {
-    return undefined
-  }
-}
+const holderRecord = record({
+  pid: integer,
+  startTicks: integer,
+  since: stamp,
+  program: text,
+  doing: text,
+  pidNs: text,
+})
 
 /** State and start ticks from /proc/<pid>/stat, split at the last `)`: a program may be called `a) R 1 (b`. */
 function readOwn(p: Paths, pid: string): { state: string; startTicks: number } | undefined {

@@ -13,6 +13,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { fromOs } from '../base/errors.ts'
+import { isRecord } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 
 export interface StateRead<T> {
@@ -63,9 +64,8 @@ export function decodeState(text: string): unknown {
   if (text.length === 0) throw new Error('the file is empty')
   if (/^\0+$/.test(text)) throw new Error('the file is full of NULs')
   const value: unknown = JSON.parse(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Error('not a JSON object')
-  const version = (value as { version?: unknown }).version
+  if (!isRecord(value)) throw new Error('not a JSON object')
+  const { version } = value
   if (version !== VERSION) throw new Error(`version ${JSON.stringify(version)}, expected ${VERSION}`)
   return value
 }
@@ -76,7 +76,7 @@ function keepCorrupt(path: string, value: unknown): string {
   try {
     // A second name first, the replacement by rename second: at no time is there no file.
     linkSync(path, kept)
-    if (typeof value === 'object' && value !== null) writeState(path, value)
+    if (isRecord(value)) writeState(path, value)
     else rmSync(path)
     return kept
   } catch {

@@ -11,7 +11,7 @@ import { readState, type StateRead, writeState } from '../store/state.ts'
 import type { Decision, Did, Facts, Observed, Outcome, PageEvent, Supervisor, Tick } from './types.ts'
 
 interface Ended<O, A, M> {
-  /** Absent when the run failed before a look. */
+  /** The last look; absent when the run failed before a look. */
   readonly observation?: O
   readonly decision: Decision<A, M>
   /** What led to it, where something was done. Default: `decision`. */
@@ -148,7 +148,7 @@ export class Run<O extends Observed, A, M extends object> {
       hostNs: hostNamespaces(t.p),
       nextDueBootMs: at.bootMs + s.dueMs,
       extra: {
-        ...s.facts(ended.observation, decision.memory, at, t),
+        ...s.facts(facts === undefined ? ended.observation : undefined, decision.memory, at, t),
         ...guardFacts(ended.observation, decision, at.bootMs),
         ...facts,
       },

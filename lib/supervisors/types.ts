@@ -100,7 +100,7 @@ export interface Done<A, M> {
   /** What is so now: verdict, memory, and the lines and pages that are still to be said. */
   readonly decision: Decision<A, M>
   readonly actions: readonly ReceiptAction[]
-  /** What the receipt keeps beside `Supervisor.facts`. */
+  /** What the receipt keeps in place of the facts of the look, which are old now. */
   readonly facts?: Facts
   readonly did?: Did
 }
@@ -167,7 +167,7 @@ export interface Supervisor<O extends Observed, A, M extends object> {
   act(t: Tick, node: Node, round: Round<O, A, M>): Promise<Acted<O, A, M>>
   /** What is so when the lock stays with another. Default: the run of the node fails with the LockedError. */
   locked?(decision: Decision<A, M>, err: Error, node: Node): Decision<A, M>
-  /** What the receipt keeps for status displays. */
+  /** What the receipt keeps for status displays. @param observation absent when it is old, or there was none */
   facts(observation: O | undefined, memory: M, at: Now, t: Tick): Facts
 }
 

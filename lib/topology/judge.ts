@@ -66,7 +66,7 @@ const POLICY = {
 }
 
 function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
-  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).layers
+  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).marks
   const { marks } = judgeRelay(seen.relay)
   return new Map([...own, ...marks.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }

@@ -4,7 +4,7 @@ import { now } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
-import type { Look, Node, Now } from '../base/types.ts'
+import type { Look, Node } from '../base/types.ts'
 import { run } from '../host/exec.ts'
 import { parseTcpTable } from '../host/listener.ts'
 import {
@@ -53,7 +53,7 @@ export async function observeTopology(
     lookListeners(p),
     lookUnits(),
     mapBounded(warps, MAX_NODES, async (name) => [name, await lookInside(p, name)] as const),
-    lookNodes(p, config, active, registry.nodes, at),
+    lookNodes(p, config, active, registry.nodes),
   ])
   const known = [...registry.nodes.map((n) => n.name), ...registry.errors.flatMap((e) => e.name ?? [])]
   return {
@@ -78,10 +78,9 @@ async function lookNodes(
   config: Config,
   active: readonly Node[],
   rows: readonly Node[],
-  at: Now,
 ): Promise<ReadonlyMap<string, NodeLook>> {
   const [watchdogs, relays] = await Promise.all([
-    mapBounded(active, MAX_NODES, (node) => observe({ p, config }, node, at)),
+    mapBounded(active, MAX_NODES, (node) => observe({ p, config }, node)),
     lookFleet(p, config, active, rows),
   ])
   return new Map(

@@ -3,13 +3,13 @@ import { apiTimeout, type Finding, judgeStatus, rendererDead, unknown } from '..
 import type { LayerMark, Supervisor, Verdict } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../../lib/browser/types.ts'
+import type { EgressVerdict } from '../../lib/egress/types.ts'
 import type { HttpAnswer } from '../../lib/host/http.ts'
 import type { InnerAnswer } from '../../lib/relay/types.ts'
 import { verdictOf } from '../../lib/supervisors/agent-health/decide.ts'
 import { decide as decideRelay } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
 import type { Observation as RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
-import type { EgressFinding } from '../../lib/supervisors/chromebox-watchdog/egress-port.ts'
 import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { policy } from './chromebox-fixtures.ts'
@@ -114,22 +114,24 @@ function inside(w: World): BrowserLook {
   return { process, elsewhere, cdp: saw(cdp), ...(cdp.state === 'ok' ? { page: saw(pageOf(w)) } : {}) }
 }
 
-function egressOf(w: World): EgressFinding {
-  if (!w.tunnelWanted) return { state: 'not-configured', code: 'not-configured', reason: '', evidence: [] }
+function egressOf(w: World): EgressVerdict {
+  const base = { reason: '', evidence: [], repair: false }
+  if (!w.tunnelWanted) return { ...base, state: 'not-configured', code: 'not-configured' }
   switch (w.tunnel) {
     case 'passing':
-      return { state: 'ok', code: 'ok', reason: '', evidence: [] }
+      return { ...base, state: 'healthy', code: 'ok' }
     case 'down':
       return {
-        state: 'down',
+        ...base,
+        state: 'unhealthy',
         code: 'egress-no-answer',
         reason: 'egress down: no probe answered',
-        evidence: [],
+        repair: true,
       }
     case 'uplink':
-      return { state: 'uplink-down', code: 'uplink-down', reason: 'uplink down', evidence: [] }
+      return { ...base, state: 'unhealthy', code: 'uplink-down', reason: 'uplink down' }
     case 'blind':
-      return { state: 'unknown', code: 'egress-unseen', reason: 'egress unknown: no curl', evidence: [] }
+      return { ...base, state: 'unknown', code: 'egress-unseen', reason: 'egress unknown: no curl' }
   }
 }
 
@@ -215,7 +217,9 @@ export interface Said {
 export function says(s: Supervisor, w: World, paused = false): Said {
   if (s === 'chromebox-watchdog') {
     const o = watchdogSees(w)
-    return decide(paused ? { ...o, paused: { reason: 'x', by: 'ops' } } : o, emptyMemory(NOW), NOW, policy)
+    const seen = paused ? { ...o, paused: { reason: 'x', by: 'ops' } } : o
+    const { verdict, marks: layers } = decide(seen, emptyMemory(NOW), NOW, policy)
+    return { verdict, layers }
   }
   if (s === 'cdp-relay-watchdog') {
     const { verdict, marks } = decideRelay(relaySees(w), { attempts: 0 }, NOW, policy)

@@ -2,7 +2,7 @@ import { type CircuitMemory, cautiousMemory, freshMemory, stepCircuit } from '..
 import { now } from '../../base/clock.ts'
 import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
 import type { Paths } from '../../base/paths.ts'
-import { roughly } from '../../base/text.ts'
+import { coarse } from '../../base/text.ts'
 import { deadlineIn } from '../../browser/deadline.ts'
 import { byHand, outliveReader, requireRoot, style } from '../../cli/cli.ts'
 import { line } from '../../report/line.ts'
@@ -33,7 +33,7 @@ const agentHealth: FleetSupervisor<Observation, Action, CircuitMemory> = {
     cautious: (at, { config }) => cautiousMemory(at, policyOf(config)),
     fresh: () => freshMemory,
     lost: (node, { config }) => ({
-      more: `; the circuit is open for ${roughly(config.circuitCooldownMs)}`,
+      more: `; the circuit is open for ${coarse(config.circuitCooldownMs)}`,
       next: `agent-health reset ${node}`,
     }),
     lock: 'run',

@@ -8,7 +8,7 @@ import {
   stepCircuit,
 } from '../../api/circuit.ts'
 import type { Finding } from '../../api/judge.ts'
-import { roughly } from '../../base/text.ts'
+import { coarse } from '../../base/text.ts'
 import type { LayerMark, Now, Verdict } from '../../base/types.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
@@ -166,7 +166,7 @@ type Asked = Observation['node']
 function openText({ apiCheck }: Asked, reason: string, policy: Policy): string {
   const what = apiCheck === '' ? 'the page itself' : apiCheck
   const futile = `${reason}, and ${policy.futileLimit} restarts in a row did not help`
-  const then = `no restart for ${roughly(policy.cooldownMs)}. Look at ${what}: its server, and the agent's login`
+  const then = `no restart for ${coarse(policy.cooldownMs)}. Look at ${what}: its server, and the agent's login`
   return text('circuit-open', { what: `${futile}; ${then}` })
 }
 
@@ -251,14 +251,14 @@ export function settleRestart(
     pages: pagesOf(node, verdict, memory, policy),
   })
   if (helped) {
-    const ok = line('INFO', 'api-restart-ok', { took: roughly(durationMs), detail: `${reason} is gone` })
+    const ok = line('INFO', 'api-restart-ok', { took: coarse(durationMs), detail: `${reason} is gone` })
     return end({ ...HEALTHY, evidence: [`${reason}; ${ok.text}`] }, [ok])
   }
   const then = { cause: code, next: statusCommand(node.name) }
   const count = `futile restart ${memory.futile} in a row, ${policy.futileLimit} open the circuit`
   const futile = said('api-restart-futile', { detail: finding.reason, count })
   const lines: Line[] = [{ level: 'FAIL', ...futile, ...then }]
-  const wait = roughly(policy.cooldownMs)
+  const wait = coarse(policy.cooldownMs)
   const reopened = `${reason}; the half-open restart did not help, no restart for ${wait}`
   if (notes.includes('tripped'))
     lines.push({ level: 'FAIL_LOUD', code: 'circuit-open', text: openText(node, reason, policy), ...then })

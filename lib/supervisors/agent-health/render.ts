@@ -7,7 +7,7 @@ import {
 } from '../../api/circuit.ts'
 import { wallIso } from '../../base/clock.ts'
 import type { Paths } from '../../base/paths.ts'
-import { clean, roughly, seconds } from '../../base/text.ts'
+import { clean, coarse, seconds } from '../../base/text.ts'
 import type { Node, Now } from '../../base/types.ts'
 import type { Style } from '../../cli/cli.ts'
 import { readReceipt } from '../../store/receipts.ts'
@@ -127,7 +127,7 @@ export function statusText(list: readonly NodeStatus[]): string[] {
     const pad = ' '.repeat(width + 2)
     if (s.circuit === 'open') {
       lines.push(
-        `${pad}open since ${s.since}: restarts do not help; next probe in ${roughly(s.nextProbeInMs ?? 0)}`,
+        `${pad}open since ${s.since}: restarts do not help; next probe in ${coarse(s.nextProbeInMs ?? 0)}`,
         `${pad}look at the API's own server and the agent's login; next: agent-health reset ${s.node}`,
       )
     } else if (s.circuit === 'half-open') {

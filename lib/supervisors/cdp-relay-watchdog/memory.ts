@@ -1,4 +1,5 @@
 import { notAhead } from '../../base/damping.ts'
+import { count, flag, number, optional, type Reader, record, text } from '../../base/shape.ts'
 import type { Now } from '../../base/types.ts'
 import type { Memory } from './types.ts'
 
@@ -20,19 +21,10 @@ export function cautiousMemory(now: Now, attempts = 5): Memory {
 }
 
 /** Reads a state file's content. @throws when it is not one */
-export function parseMemory(value: unknown): Memory {
-  if (typeof value !== 'object' || value === null) throw new Error('not an object')
-  const { attempts, lastAttempt } = value as Record<string, unknown>
-  if (!Number.isInteger(attempts) || (attempts as number) < 0) throw new Error('attempts is not a count')
-  const base = { attempts: attempts as number }
-  if (lastAttempt === undefined) return base
-  if (typeof lastAttempt !== 'object' || lastAttempt === null) throw new Error('lastAttempt is not an object')
-  const { bootMs, bootId, helped } = lastAttempt as Record<string, unknown>
-  if (!Number.isFinite(bootMs) || typeof bootId !== 'string' || typeof helped !== 'boolean') {
-    throw new Error('lastAttempt is incomplete')
-  }
-  return { ...base, lastAttempt: { bootMs: bootMs as number, bootId, helped } }
-}
+export const parseMemory: Reader<Memory> = record({
+  attempts: count,
+  lastAttempt: optional(record({ bootMs: number, bootId: text, helped: flag })),
+})
 
 /** The same memory when its last attempt is not ahead of the clock; else that one counts from now. */
 export function reanchor(memory: Memory, now: Now): Memory {
