@@ -10,7 +10,7 @@ export function notAsked(layer: Layer, why: string): Finding {
   return { verdict: { ...verdict('relay-not-asked', [], { why }), layer }, level: 'WARN' }
 }
 
-/** The host's end of the veth: missing, without its address, or down. `undefined` when well or not seen. */
+/** The host's end of the veth: missing, without its address, or down. `undefined` when healthy or not seen. */
 export function vethFinding(o: RelayLook): Finding | undefined {
   if (!o.veth.seen) return undefined
   const { name, exists, up, hasAddress } = o.veth.value
@@ -27,7 +27,7 @@ export function vethFinding(o: RelayLook): Finding | undefined {
   return undefined
 }
 
-/** The namespace's end of the veth; `undefined` when well. */
+/** The namespace's end of the veth; `undefined` when healthy. */
 export function peerFinding(node: RelayLook['node'], link: LinkState): Finding | undefined {
   const { name, exists, up, hasAddress } = link
   const what = { veth: name, netns: node.netns, peer: node.peer }

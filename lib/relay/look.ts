@@ -51,7 +51,7 @@ export async function askInside(
 }
 
 /**
- * The interface that carries a node's address. Found by its address when it is well, so that a healthy node
+ * The interface that carries a node's address. Found by its address when it is healthy, so that a healthy node
  * costs no hash; by its name only when something is wrong.
  * @param prefix what such names begin with, `ve-` or `vp-`
  */

@@ -2,7 +2,7 @@ import type { LogLevel, Look, Node, Verdict } from '../base/types.ts'
 import type { HttpAnswer } from '../host/http.ts'
 import type { NetnsLook } from '../host/netns.ts'
 
-/** A host or namespace interface, as `ip -j addr` tells it. */
+/** A host or namespace interface, as `ip -j addr` reports it. */
 export interface LinkState {
   readonly name: string
   readonly exists: boolean
@@ -11,7 +11,7 @@ export interface LinkState {
   readonly hasAddress: boolean
 }
 
-/** The relay's two units, as systemd tells them. */
+/** The relay's two units, as systemd reports them. */
 export interface RelayUnits {
   /** `not-found`, `masked`, `loaded`... of the socket. */
   readonly socketLoad: string

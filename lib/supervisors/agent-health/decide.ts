@@ -53,8 +53,8 @@ function guardOf(look: Observation, policy: Policy): Guard | undefined {
 }
 
 /**
- * A page that is still loading fails like a sick one, and a paused node may be under somebody's hands:
- * such failures are told, and not counted.
+ * A page that is still loading fails like a broken one, and a paused node may be under somebody's hands:
+ * such failures are reported, and not counted.
  */
 function uncounted(look: Observation, policy: Policy): boolean {
   const age = look.browserAgeMs.seen ? look.browserAgeMs.value : undefined
@@ -150,7 +150,7 @@ function refusal({ held, text: words }: Guard): string {
   return text('fresh', { seconds: Math.floor(held.ageMs / 1000) })
 }
 
-/** Lines that a change of the circuit calls for by itself. */
+/** Lines that a change of the circuit calls for, whatever was looked at. */
 function noteLines(node: string, notes: readonly Note[]): Line[] {
   return notes.flatMap((note): Line[] => {
     if (note === 'closed') return [line('INFO', 'circuit-closed')]
@@ -268,7 +268,7 @@ export function settleRestart(
   return end({ ...planned.verdict, evidence }, lines)
 }
 
-/** What a receipt tells beside the verdict. */
+/** What a receipt keeps beside the verdict. */
 export function factsOf(memory: CircuitMemory, now: Now, policy: Policy): Facts {
   const { strikes, futile } = memory
   const left = cooldownLeftMs(memory, now, policy)

@@ -68,7 +68,7 @@ function decidedOf({ observation, found }: Outcome) {
   return { kind: 'restart-browser', reason: finding.reason }
 }
 
-/** What `agent-health status --json` tells of one node. */
+/** What `agent-health status --json` reports of one node. */
 export interface NodeStatus {
   readonly node: string
   readonly circuit: CircuitState

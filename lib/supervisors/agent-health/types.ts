@@ -52,7 +52,7 @@ export function policyOf(config: Config): Policy {
   }
 }
 
-/** Why a restart that the breaker wants is not made, as `--json` tells it. */
+/** Why a restart that the breaker wants is not made, as `--json` reports it. */
 export type Held =
   | { readonly kind: 'paused' }
   | { readonly kind: 'fresh'; readonly ageMs: number; readonly eligibleInMs: number }

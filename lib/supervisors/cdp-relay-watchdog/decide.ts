@@ -58,7 +58,7 @@ export function decide(o: Observation, before: Memory, now: Now, policy: Policy)
   }
   const text = `${reason} (${guard.text})`
   if (guard.code !== 'relay-backoff') return { ...found, guard, lines: [{ level, ...fault, text }], pages }
-  // Nothing is tried in this run, so the code is the fault's; the words tell how the attempts before it ended.
+  // Nothing is tried in this run, so the code is the fault's; the words report how the attempts before it ended.
   const failed = { ...fault, text: said('relay-restart-failed', { reason: text }).text }
   return { ...found, guard, lines: [{ level: 'FAIL', ...failed }], pages: [paged(failed)] }
 }
@@ -69,7 +69,7 @@ const paged = (fault: Omit<PageEvent, 'kind' | 'failing'>): PageEvent => ({
   ...fault,
 })
 
-/** How the removal of a foreign listener is told. */
+/** How the removal of a foreign listener is reported. */
 export function removalLine(o: Observation, { ok, detail: what }: ActResult): Line {
   if (ok) return line('WARN', 'listener-removed', { what })
   const { next } = judgeRelay(o)

@@ -3,7 +3,7 @@ import { count, flag, number, optional, type Reader, record, text } from '../../
 import type { Now } from '../../base/types.ts'
 import type { Memory } from './types.ts'
 
-/** A node that was always well. It has no state file. */
+/** A node that was always healthy. It has no state file. */
 export const NO_MEMORY: Memory = { attempts: 0 }
 
 /** True when there is nothing to remember and the state file can go. */
