@@ -26,7 +26,7 @@ export async function mapBounded<T, R>(
   return results
 }
 
-export type Gate = <T>(job: () => Promise<T>) => Promise<T>
+type Gate = <T>(job: () => Promise<T>) => Promise<T>
 
 /** Lets `limit` jobs run at once, in the order they were asked for. */
 export function makeGate(limit: number): Gate {

@@ -61,7 +61,7 @@ function marksOf(look: RelayLook, found: Verdict): LayerMark[] {
  * Ours: held by PID 1 (systemd keeps the listening sockets of all socket units itself) or by a process
  * in the relay's own cgroup. Neither is ever a foreign listener, and neither is ever signalled.
  */
-export function isOurs(listener: PortListener, node: string): boolean {
+function isOurs(listener: PortListener, node: string): boolean {
   return listener.owners.some((o) => o.pid === 1 || o.unit === serviceOf(node) || o.unit === socketOf(node))
 }
 

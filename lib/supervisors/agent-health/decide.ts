@@ -14,7 +14,7 @@ import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
 import { HEALTHY } from '../../report/verdict.ts'
 import type { Facts, PageEvent } from '../types.ts'
-import type { Decision, Guard, Observation, Policy, SecondLook } from './types.ts'
+import type { Decision, Guard, Observation, Policy, Restarted, SecondLook } from './types.ts'
 
 /** What a review notice asks a person to consider (D4). */
 export const REVIEW_TEXT: Readonly<Record<ReviewKind, string>> = {
@@ -222,12 +222,6 @@ function healed(node: Asked, refused: Decision, guard: Guard, now: Now, policy: 
     lines: [...refused.lines, ...noteLines(node.name, notes)],
     pages: pagesOf(node, verdict, memory, policy),
   }
-}
-
-/** How a restart ended; `finding` is the last look at the API. */
-export interface Restarted {
-  readonly finding: Finding
-  readonly durationMs: number
 }
 
 /** What is so after a restart that `begun` has counted as futile: only a good look takes that back. */

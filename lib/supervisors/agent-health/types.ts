@@ -70,5 +70,11 @@ export interface Action {
   readonly reason: string
 }
 
+/** How a restart ended; `finding` is the last look at the API. */
+export interface Restarted {
+  readonly finding: Finding
+  readonly durationMs: number
+}
+
 export type Decision = Shape.Decision<Action, CircuitMemory>
 export type Outcome = Shape.Outcome<Observation, Action, CircuitMemory>
