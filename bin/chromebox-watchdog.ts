@@ -1,7 +1,9 @@
 import { reportAndExit } from '../lib/base/errors.ts'
-import { main } from '../lib/supervisors/chromebox-watchdog/main.ts'
+import { paths } from '../lib/base/paths.ts'
+import { chromeboxWatchdogCommand } from '../lib/supervisors/chromebox-watchdog/command.ts'
 
-main(process.argv.slice(2)).then(
+// chromebox-watchdog <node> | release <node>: one look at a node's browser, and its repair.
+chromeboxWatchdogCommand(paths(), process.argv.slice(2)).then(
   (code) => {
     process.exitCode = code
   },

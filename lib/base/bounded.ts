@@ -25,3 +25,22 @@ export async function mapBounded<T, R>(
   if (failed !== undefined) throw failed.err
   return results
 }
+
+type Gate = <T>(job: () => Promise<T>) => Promise<T>
+
+/** Lets `limit` jobs run at once, in the order they were asked for. */
+export function makeGate(limit: number): Gate {
+  let free = limit
+  const waiting: (() => void)[] = []
+  return async (job) => {
+    if (free > 0) free--
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await job()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) free++
+      else next()
+    }
+  }
+}

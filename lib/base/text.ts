@@ -46,3 +46,12 @@ export function seconds(ms: number): string {
 function pair(big: number, bigUnit: string, small: number, smallUnit: string): string {
   return small === 0 ? `${big}${bigUnit}` : `${big}${bigUnit} ${small}${smallUnit}`
 }
+
+/**
+ * The same in one unit, for sentences that need no more: `87s` below two minutes, then `4m`.
+ * @param round `Math.ceil` for a wait, which is not over before its time
+ */
+export function coarse(ms: number, round: (n: number) => number = Math.round): string {
+  const s = round(ms / 1000)
+  return s < 120 ? `${s}s` : `${round(s / 60)}m`
+}

@@ -51,7 +51,8 @@ export type EgressFault =
   | 'egress-behind-peer'
   | 'egress-no-answer'
 
-export type EgressCode = 'ok' | 'not-configured' | 'egress-unseen' | EgressFault
+/** `uplink-down` once the other rows were asked: the fault is everybody's. */
+export type EgressCode = 'ok' | 'not-configured' | 'egress-unseen' | 'uplink-down' | EgressFault
 
 export interface EgressVerdict {
   readonly state: VerdictState | 'not-configured'

@@ -1,5 +1,4 @@
-import { said } from '../report/line.ts'
-import { type PageContext, page, pageRecovered } from '../report/page.ts'
+import { type PageContext, page } from '../report/page.ts'
 import type { UplinkAnswer } from './types.ts'
 
 /**
@@ -12,12 +11,4 @@ export function pageUplink(ctx: PageContext, answer: UplinkAnswer): void {
     text: `${answer.reason}: ${answer.evidence.join(', ')}`,
     next: 'box fleet status',
   })
-}
-
-/**
- * For a run whose node's egress passes. Half of the fleet may still be cut off: each of its runs says so again, which
- * starts the recovery's holding time anew, so the recovery is told only once all of them have been quiet.
- */
-export function uplinkPasses(ctx: PageContext): void {
-  pageRecovered(ctx, 'uplink-fault', 'fleet', said('uplink-recovered'))
 }

@@ -1,17 +1,11 @@
+import { type CircuitMemory, circuitState, cooldownLeftMs, freshMemory } from '../api/circuit.ts'
 import type { Config } from '../base/config.ts'
 import { type Paths, statePath } from '../base/paths.ts'
 import { seconds } from '../base/text.ts'
 import type { Look, Now, Supervisor } from '../base/types.ts'
 import { decodeState } from '../store/state.ts'
-import {
-  type CircuitMemory,
-  circuitState,
-  cooldownLeftMs,
-  freshMemory,
-} from '../supervisors/agent-health/circuit.ts'
-import { parseMemory as parseCircuit } from '../supervisors/agent-health/store.ts'
-import { holdLeftMs } from '../supervisors/chromebox-watchdog/decide.ts'
-import { emptyMemory, holdOf, parseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
+import { parseMemory as parseCircuit } from '../supervisors/agent-health/memory.ts'
+import { emptyMemory, holdLeftMs, holdOf, parseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Policy } from '../supervisors/chromebox-watchdog/types.ts'
 import type { Trust } from './owner.ts'
 

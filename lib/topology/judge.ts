@@ -1,7 +1,7 @@
 import type { LayerMark, Look, Node, Now, Verdict } from '../base/types.ts'
-import { decide as decideRelay } from '../supervisors/cdp-relay-watchdog/decide.ts'
-import { peerFinding, vethFinding } from '../supervisors/cdp-relay-watchdog/decide-below.ts'
-import { linkWith } from '../supervisors/cdp-relay-watchdog/look.ts'
+import { judgeRelay } from '../relay/judge.ts'
+import { peerFinding, vethFinding } from '../relay/judge-below.ts'
+import { linkWith } from '../relay/look.ts'
 import { decide } from '../supervisors/chromebox-watchdog/decide.ts'
 import { emptyMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import { ownershipOf } from './ownership.ts'
@@ -66,9 +66,9 @@ const POLICY = {
 }
 
 function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
-  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).layers
-  const relay = decideRelay(seen.relay, { attempts: 0 }, now, POLICY)
-  return new Map([...own, ...relay.layers.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
+  const own = decide(seen.watchdog, emptyMemory(now), now, POLICY).marks
+  const { marks } = judgeRelay(seen.relay)
+  return new Map([...own, ...marks.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }
 
 const failed = (part: PartMark['part'], verdict: Verdict): PartMark => ({

@@ -4,7 +4,7 @@ import type { Config } from '../base/config.ts'
 import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
-import type { Look, Node, Now } from '../base/types.ts'
+import type { Look, Node } from '../base/types.ts'
 import { startedAsBrowsers } from '../browser/processes.ts'
 import {
   describeProcess,
@@ -20,7 +20,8 @@ import { showMatching, type UnitShow } from '../host/systemd.ts'
 import { parseTcpTable } from '../host/tcp-table.ts'
 import { ifNames } from '../registry/names.ts'
 import { isLocal, type ParsedRegistry } from '../registry/read.ts'
-import { observeFleet, parseListen } from '../supervisors/cdp-relay-watchdog/observe.ts'
+import { parseListen } from '../relay/close-look.ts'
+import { lookFleet } from '../relay/fleet.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
 import { HOST } from './ownership.ts'
 import type { BrowserSeen, FleetLook, InsideLook, NodeLook, UnitSeen } from './types.ts'
@@ -46,7 +47,7 @@ export async function observeTopology(
     lookListeners(p),
     lookUnits(),
     mapBounded(warps, MAX_NODES, async (name) => [name, await lookInside(p, name)] as const),
-    lookNodes(p, config, active, registry.nodes, at),
+    lookNodes(p, config, active, registry.nodes),
   ])
   const known = [...registry.nodes.map((n) => n.name), ...registry.errors.flatMap((e) => e.name ?? [])]
   return {
@@ -71,11 +72,10 @@ async function lookNodes(
   config: Config,
   active: readonly Node[],
   rows: readonly Node[],
-  at: Now,
 ): Promise<ReadonlyMap<string, NodeLook>> {
   const [watchdogs, relays] = await Promise.all([
-    mapBounded(active, MAX_NODES, (node) => observe({ p, config }, node, at)),
-    observeFleet(p, config, active, rows),
+    mapBounded(active, MAX_NODES, (node) => observe({ p, config }, node)),
+    lookFleet(p, config, active, rows),
   ])
   return new Map(
     active.flatMap((node, i): [string, NodeLook][] => {

@@ -3,7 +3,7 @@ import type { OwnedListener } from '../host/listeners.ts'
 import type { Interface } from '../host/netns.ts'
 import type { ifNames } from '../registry/names.ts'
 import type { ParsedRegistry } from '../registry/read.ts'
-import type { RelayObservation } from '../supervisors/cdp-relay-watchdog/types.ts'
+import type { RelayLook } from '../relay/types.ts'
 import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
 
 /** A loaded unit of ours, as `systemctl show` prints it. */
@@ -32,7 +32,7 @@ export interface InsideLook {
 /** One active local node, as its two watchdogs look at it. */
 export interface NodeLook {
   readonly watchdog: Observation
-  readonly relay: RelayObservation
+  readonly relay: RelayLook
 }
 
 /** Everything that was looked at, once, by connectivity: no pidfile, no state of ours. */

@@ -42,7 +42,7 @@ export function seen(browser: BrowserLook, over: Partial<Observation> = {}): Obs
   return {
     node: 'muse',
     netns: { seen: true, value: { exists: true, isNamespace: true } },
-    egress: { state: 'not-configured', code: 'not-configured', reason: '', evidence: [] },
+    egress: { state: 'not-configured', code: 'not-configured', reason: '', evidence: [], repair: false },
     browser: judgeBrowser(browser, asked),
     ...over,
   }

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict'
 import type { SocketOwner } from '../../lib/host/listeners.ts'
-import type {
-  CloseLook,
-  LinkState,
-  PortListener,
-  RelayDecision,
-  RelayObservation,
-  RelayUnits,
-} from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import type { CloseLook, LinkState, PortListener, RelayUnits } from '../../lib/relay/types.ts'
+import type { Decision, Observation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 
 /** Builders for one observation, each well unless told otherwise. */
 
@@ -71,14 +65,14 @@ export const chromium = listener({
   owners: [owner({ pid: 900, program: 'chromium', unit: 'chromebox@muse.service', browser: true })],
 })
 export const close = (over: Partial<CloseLook> = {}): CloseLook => ({
-  netns: seen('there'),
+  netns: seen({ exists: true, isNamespace: true }),
   peerLink: seen(link({ name: 'vp-1' })),
   inner: seen({ browser: 'answers', detail: 'Chrome/156' }),
   units: seen(units()),
   listeners: seen([listener(), chromium]),
   ...over,
 })
-export const look = (over: Partial<RelayObservation> = {}): RelayObservation => ({
+export const look = (over: Partial<Observation> = {}): Observation => ({
   node,
   veth: seen(link()),
   answer: timeout,
@@ -89,7 +83,7 @@ export const healthy = { answer: well, browser: 'Chrome/156' }
 
 export interface Row {
   readonly name: string
-  readonly o: RelayObservation
+  readonly o: Observation
   readonly state: string
   readonly code: string
   /** The whole of it, or a part that the code's own words do not hold. */
@@ -106,8 +100,11 @@ export function isReason(reason: string, row: Row): void {
   else assert.match(reason, row.reason)
 }
 
+/** Is a person called? */
+export const pages = (d: Decision) => d.pages.some((p) => p.failing)
+export const level = (d: Decision) => d.lines[0]?.level
 export const restart = ['restart-relay']
-export const kinds = (d: RelayDecision) =>
+export const kinds = (d: Decision) =>
   d.actions.map((a) =>
     a.kind === 'remove-listener'
       ? `remove:${a.owner.pid}`

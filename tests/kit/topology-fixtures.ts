@@ -72,7 +72,7 @@ export const museLook: NodeLook = {
   watchdog: {
     node: 'muse',
     netns: seen({ exists: true, isNamespace: true, inode: 5 }),
-    egress: { state: 'ok', code: 'ok', reason: '', evidence: [] },
+    egress: { state: 'healthy', code: 'ok', reason: '', evidence: [], repair: false },
     browser: judgeBrowser(chromeboxLook(900), asked),
   },
   relay: {

@@ -1,20 +1,15 @@
 import fc from 'fast-check'
+import { apiTimeout, type Finding, judgeStatus, rendererDead, unknown } from '../../lib/api/judge.ts'
 import type { LayerMark, Supervisor, Verdict } from '../../lib/base/types.ts'
 import { judgeBrowser } from '../../lib/browser/judge.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../../lib/browser/types.ts'
+import type { EgressVerdict } from '../../lib/egress/types.ts'
 import type { HttpAnswer } from '../../lib/host/http.ts'
+import type { InnerAnswer } from '../../lib/relay/types.ts'
 import { verdictOf } from '../../lib/supervisors/agent-health/decide.ts'
-import {
-  apiTimeout,
-  type Finding,
-  judgeStatus,
-  rendererDead,
-  unknown,
-} from '../../lib/supervisors/agent-health/finding.ts'
 import { decide as decideRelay } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
-import type { InnerAnswer, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import type { Observation as RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
-import type { EgressFinding } from '../../lib/supervisors/chromebox-watchdog/egress-port.ts'
 import { emptyMemory } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { policy } from './chromebox-fixtures.ts'
@@ -119,22 +114,24 @@ function inside(w: World): BrowserLook {
   return { process, elsewhere, cdp: saw(cdp), ...(cdp.state === 'ok' ? { page: saw(pageOf(w)) } : {}) }
 }
 
-function egressOf(w: World): EgressFinding {
-  if (!w.tunnelWanted) return { state: 'not-configured', code: 'not-configured', reason: '', evidence: [] }
+function egressOf(w: World): EgressVerdict {
+  const base = { reason: '', evidence: [], repair: false }
+  if (!w.tunnelWanted) return { ...base, state: 'not-configured', code: 'not-configured' }
   switch (w.tunnel) {
     case 'passing':
-      return { state: 'ok', code: 'ok', reason: '', evidence: [] }
+      return { ...base, state: 'healthy', code: 'ok' }
     case 'down':
       return {
-        state: 'down',
+        ...base,
+        state: 'unhealthy',
         code: 'egress-no-answer',
         reason: 'egress down: no probe answered',
-        evidence: [],
+        repair: true,
       }
     case 'uplink':
-      return { state: 'uplink-down', code: 'uplink-down', reason: 'uplink down', evidence: [] }
+      return { ...base, state: 'unhealthy', code: 'uplink-down', reason: 'uplink down' }
     case 'blind':
-      return { state: 'unknown', code: 'egress-unseen', reason: 'egress unknown: no curl', evidence: [] }
+      return { ...base, state: 'unknown', code: 'egress-unseen', reason: 'egress unknown: no curl' }
   }
 }
 
@@ -185,11 +182,11 @@ export function relaySees(w: World): RelayObservation {
   const base = { node, veth: linkOf('ve-1', w.veth), answer }
   if (answersAsBrowser(answer)) return { ...base, browser: 'Chrome/156' }
   if (w.veth !== 'well') return base
-  const netns = { there: 'there', missing: 'missing', file: 'not-a-namespace' } as const
+  const netns = { exists: w.namespace !== 'missing', isNamespace: w.namespace === 'there' }
   const own = w.relay === 'up' || w.relay === 'stuck'
   const relay = own ? [listener()] : w.relay === 'foreign' ? [listener({ owners: [owner()] })] : []
   const look = close({
-    netns: saw(netns[w.namespace]),
+    netns: saw(netns),
     peerLink: linkOf('vp-1', w.peer),
     inner: saw({ browser: INNER[w.version], detail: w.version }),
     units: saw(units({ socketActive: own ? 'active' : 'inactive' })),
@@ -220,9 +217,14 @@ export interface Said {
 export function says(s: Supervisor, w: World, paused = false): Said {
   if (s === 'chromebox-watchdog') {
     const o = watchdogSees(w)
-    return decide(paused ? { ...o, paused: { reason: 'x', by: 'ops' } } : o, emptyMemory(NOW), NOW, policy)
+    const seen = paused ? { ...o, paused: { reason: 'x', by: 'ops' } } : o
+    const { verdict, marks: layers } = decide(seen, emptyMemory(NOW), NOW, policy)
+    return { verdict, layers }
   }
-  if (s === 'cdp-relay-watchdog') return decideRelay(relaySees(w), { attempts: 0 }, NOW, policy)
+  if (s === 'cdp-relay-watchdog') {
+    const { verdict, marks } = decideRelay(relaySees(w), { attempts: 0 }, NOW, policy)
+    return { verdict, layers: marks }
+  }
   const verdict = verdictOf(apiOf(w), [])
   const { state, layer = 'api', code, reason: note } = verdict
   if (state === 'healthy') return { verdict, layers: [{ layer: 'api', state: 'ok' }] }

@@ -23,7 +23,7 @@ import {
   until,
   untilTitled,
 } from '../kit/lab.ts'
-import { rx, says } from '../kit/says.ts'
+import { logged, rx, says } from '../kit/says.ts'
 
 const NODE = 'muse'
 type Control = { status?: number; delayMs?: number; never?: boolean; redirect?: string }
@@ -229,6 +229,39 @@ describe('guards', () => {
     const [before, from] = [pid(), logText('agent-health').length]
     for (let i = 0; i < 3; i++) assert.equal((await check()).of(NODE).verdict.reason, http(500))
     assert.deepEqual([pid(), memory(NODE).strikes, linesSince(from, NODE)], [before, 0, []])
+  })
+
+  it('healthy again by the second look, under the lock: not restarted, and the strikes end', async () => {
+    api({ status: 500 })
+    await check()
+    const [before, from] = [pid(), logText('agent-health').length]
+    const holder = spawn('bash', [
+      '--norc',
+      '-c',
+      'exec 9>>"$1"; flock 9; echo in; read -r _',
+      'bash',
+      `/run/netvm/locks/node-${NODE}.lock`,
+    ])
+    try {
+      await new Promise((r) => holder.stdout.once('data', r))
+      const run = start()
+      // Kept before the lock is asked for.
+      await until('the second strike', () => memory(NODE).strikes === 2, 60_000, 10)
+      api({})
+      holder.kill('SIGKILL')
+      const { of, code } = await run.done
+      const { verdict, actions, extra } = of(NODE)
+      assert.deepEqual([code, verdict.state, actions, pid()], [0, 'healthy', [], before])
+      assert.match(verdict.evidence.join(), rx`^${says('api-http', { status: 500 })}; a second look found`)
+      assert.deepEqual([extra.strikes, extra.guard], [0, 'a second look found the API healthy'])
+      assert.equal(memory(NODE).strikes, 0)
+      const [strike, refused, ...more] = logged(linesSince(from, NODE).join('\n'))
+      assert.match(strike?.text ?? '', /strike 2 of 2/)
+      assert.match(refused?.text ?? '', /; not restarted: a second look found the API healthy$/)
+      assert.deepEqual([strike?.level, refused?.level, more], ['FAIL', 'WARN', []])
+    } finally {
+      holder.kill('SIGKILL')
+    }
   })
 
   it('--dry-run names what it would do, and does and writes nothing', async () => {

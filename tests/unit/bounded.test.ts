@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as tick } from 'node:timers/promises'
 import fc from 'fast-check'
-import { mapBounded } from '../../lib/base/bounded.ts'
+import { makeGate, mapBounded } from '../../lib/base/bounded.ts'
 
 test('results keep the order, and no more than the limit run at once', async () => {
   await fc.assert(
@@ -48,4 +48,26 @@ test('a rejection starts nothing more, and waits for what runs', async () => {
 test('no items, and a limit below one', async () => {
   assert.deepEqual(await mapBounded([], 4, async (x) => x), [])
   assert.deepEqual(await mapBounded([1, 2], 0, async (x) => x * 2), [2, 4])
+})
+
+test('a gate lets so many run at once, in order, and a failure frees its place', async () => {
+  const gate = makeGate(2)
+  let running = 0
+  let most = 0
+  const order: number[] = []
+  const jobs = Array.from({ length: 9 }, (_, i) =>
+    gate(async () => {
+      most = Math.max(most, ++running)
+      order.push(i)
+      await new Promise((r) => setImmediate(r))
+      running--
+      if (i === 3) throw new Error('three')
+    }),
+  )
+  const ends = await Promise.allSettled(jobs)
+  assert.deepEqual([most, order], [2, [0, 1, 2, 3, 4, 5, 6, 7, 8]])
+  assert.deepEqual(
+    ends.flatMap((e, i) => (e.status === 'rejected' ? [i] : [])),
+    [3],
+  )
 })

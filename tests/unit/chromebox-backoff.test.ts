@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { backoffMs } from '../../lib/base/damping.ts'
 import type { Ended } from '../../lib/host/systemd.ts'
-import { decide, reanchor } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
+import { decide } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
+import { reanchor } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { at, look, memory, policy, seen, squatted } from '../kit/chromebox-fixtures.ts'
 
@@ -36,7 +37,7 @@ const waits: [string, Memory, number, string][] = [
 for (const [name, m, bootMs, want] of waits) {
   test(`containment: ${name}`, () => {
     const d = decide(seen(look(undefined)), m, at(bootMs), policy)
-    assert.equal(d.actions.length === 1 ? 'relaunch' : d.guard?.name, want)
+    assert.equal(d.actions.length === 1 ? 'relaunch' : d.guard?.code, want)
     if (d.memory.held) assert.ok(d.pages.some((p) => p.kind === 'browser-fault' && p.failing))
   })
 }
@@ -85,7 +86,7 @@ test('crash loop: many quick deaths by itself back off, a KILL from outside does
   const ok = { wallMs: 1, reason: 'r', ended: '', result: 'ok', detail: '', seconds: 2 } as const
   const m = memory({ quickDeaths: 6, last: { startBootMs: T - 9000, endBootMs: T - 5000 }, attempts: [ok] })
   const crash = seen(look(undefined), { unit: ended('core-dump', 'signal SEGV', 11) })
-  assert.equal(decide(crash, m, at(T), policy).guard?.name, 'crash-loop')
+  assert.equal(decide(crash, m, at(T), policy).guard?.code, 'crash-loop')
   const young = { ...m, quickDeaths: 1 }
   assert.equal(decide(crash, young, at(T), policy).guard, undefined)
   const killed = seen(look(undefined), { unit: ended('signal', 'any words', 9) })

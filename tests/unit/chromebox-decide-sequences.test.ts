@@ -27,10 +27,16 @@ const looks: Record<string, Observation> = {
     netns: { seen: true, value: { exists: false, isNamespace: false } },
   }),
   'egress down': seen(look(undefined), {
-    egress: { state: 'down', code: 'egress-down', reason: 'egress down: x', evidence: [] },
+    egress: {
+      state: 'unhealthy',
+      code: 'egress-no-answer',
+      reason: 'egress down: x',
+      evidence: [],
+      repair: true,
+    },
   }),
   'egress unseen': seen(look(undefined), {
-    egress: { state: 'unknown', code: 'x', reason: 'x', evidence: [] },
+    egress: { state: 'unknown', code: 'egress-unseen', reason: 'x', evidence: [], repair: false },
   }),
   paused: seen(look(undefined), { paused: { reason: 'x', by: 'ann' } }),
 }

@@ -8,10 +8,11 @@ import { says } from '../kit/says.ts'
 
 const OLD = 500
 const down = {
-  state: 'down',
-  code: 'egress-down',
+  state: 'unhealthy',
+  code: 'egress-no-handshake',
   reason: 'egress down: no handshake',
   evidence: [],
+  repair: true,
 } as const
 const noNetns = { netns: { seen: true, value: { exists: false, isNamespace: false } } } as const
 
@@ -21,7 +22,7 @@ interface Row {
   state: string
   code: string
   reason: string | RegExp
-  /** `relaunch`, `tunnel`, or the guard's name, or `-`. */
+  /** `relaunch`, `tunnel`, or the guard's code, or `-`. */
   does: string
 }
 
@@ -63,7 +64,7 @@ const rows: Row[] = [
     name: 'egress down below a dead browser: the tunnel, not the browser',
     o: seen(look(undefined), { egress: down }),
     state: 'unhealthy',
-    code: 'egress-down',
+    code: 'egress-no-handshake',
     reason: 'egress down: no handshake',
     does: 'tunnel',
   },
@@ -71,14 +72,20 @@ const rows: Row[] = [
     name: 'egress still down after the one restart',
     o: seen(look(undefined), { egress: down, tunnelTried: true }),
     state: 'unhealthy',
-    code: 'egress-down',
+    code: 'egress-no-handshake',
     reason: 'egress down: no handshake',
     does: '-',
   },
   {
     name: 'uplink down restarts nothing',
     o: seen(look(undefined), {
-      egress: { state: 'uplink-down', code: 'uplink-down', reason: 'uplink down', evidence: [] },
+      egress: {
+        state: 'unhealthy',
+        code: 'uplink-down',
+        reason: 'uplink down',
+        evidence: [],
+        repair: false,
+      },
     }),
     state: 'unhealthy',
     code: 'uplink-down',
@@ -88,7 +95,13 @@ const rows: Row[] = [
   {
     name: 'egress unknown below a dead browser',
     o: seen(look(undefined), {
-      egress: { state: 'unknown', code: 'egress-unseen', reason: 'curl missing', evidence: [] },
+      egress: {
+        state: 'unknown',
+        code: 'egress-unseen',
+        reason: 'curl missing',
+        evidence: [],
+        repair: false,
+      },
     }),
     state: 'unknown',
     code: 'egress-unseen',
@@ -194,10 +207,10 @@ for (const row of rows) {
     else assert.match(d.verdict.reason, row.reason)
     const action = d.actions[0]?.kind
     const words: Record<string, string> = { 'relaunch-browser': 'relaunch', 'restart-tunnel': 'tunnel' }
-    const does = words[action ?? ''] ?? d.guard?.name
+    const does = words[action ?? ''] ?? d.guard?.code
     assert.equal(does ?? '-', row.does)
     assert.deepEqual(
-      d.layers.map((l) => l.layer),
+      d.marks.map((l) => l.layer),
       ['netns', 'egress', 'process', 'cdp', 'page'],
     )
     for (const line of d.lines) {
@@ -215,10 +228,7 @@ test('the guard is told in its own words and names the wait', () => {
 })
 
 test('a dead process is confirmed at once, a silent one after the delay', () => {
-  const confirm = (o: Observation) => {
-    const a = decide(o, memory(), at(0), policy).actions[0]
-    return a?.confirm
-  }
+  const confirm = (o: Observation) => decide(o, memory(), at(0), policy).confirm
   assert.equal(confirm(seen(look(undefined))), 'at-once')
   assert.equal(confirm(seen(look(OLD, silent))), 'after-delay')
 })

@@ -1,18 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import type { CircuitMemory } from '../../lib/api/circuit.ts'
+import { cautiousMemory, circuitState, freshMemory, stepCircuit } from '../../lib/api/circuit.ts'
+import { type Finding, judgeStatus, unknown } from '../../lib/api/judge.ts'
 import type { Now } from '../../lib/base/types.ts'
-import type { CircuitMemory } from '../../lib/supervisors/agent-health/circuit.ts'
-import {
-  cautiousMemory,
-  circuitState,
-  freshMemory,
-  stepCircuit,
-} from '../../lib/supervisors/agent-health/circuit.ts'
-import { decide, type HealthPolicy } from '../../lib/supervisors/agent-health/decide.ts'
-import { type Finding, judgeStatus, unknown } from '../../lib/supervisors/agent-health/finding.ts'
+import { decide } from '../../lib/supervisors/agent-health/decide.ts'
+import type { Policy } from '../../lib/supervisors/agent-health/types.ts'
 
-const policy: HealthPolicy = {
+const policy: Policy = {
   strikeLimit: 2,
   strikeWindowMs: 900_000,
   futileLimit: 3,
@@ -73,19 +69,18 @@ function play(ops: readonly Op[]) {
     wall += op.dt
     const d = decide(
       {
+        node: { name: 'muse', apiCheck: '' },
         finding: found[op.finding],
         browserAgeMs: ageSeen ? { seen: true, value: trueMs - bornAt } : { seen: false, why: 'hidden' },
-        paused: false,
         evidence: [],
       },
       memory,
       now(),
-      policy,
-      op.leftMs,
+      { ...policy, leftMs: op.leftMs },
     )
     const before = circuitState(d.memory, now(), policy)
     memory = d.memory
-    if (d.action.kind !== 'restart-browser') return
+    if (d.actions.length === 0) return
     kills.push({ atMs: trueMs, circuit: before, browserAgeMs: trueMs - bornAt, run })
     memory = stepCircuit(memory, 'restart-started', now(), policy).memory
     trueMs += 10_000

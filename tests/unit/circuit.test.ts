@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Now } from '../../lib/base/types.ts'
-import type {
-  CircuitEvent,
-  CircuitMemory,
-  CircuitPolicy,
-  Note,
-} from '../../lib/supervisors/agent-health/circuit.ts'
+import type { CircuitEvent, CircuitMemory, CircuitPolicy, Note } from '../../lib/api/circuit.ts'
 import {
   cautiousMemory,
   circuitState,
   cooldownLeftMs,
   freshMemory,
   stepCircuit,
-} from '../../lib/supervisors/agent-health/circuit.ts'
+} from '../../lib/api/circuit.ts'
+import type { Now } from '../../lib/base/types.ts'
 
 const policy: CircuitPolicy = {
   strikeLimit: 2,

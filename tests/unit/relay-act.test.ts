@@ -13,8 +13,7 @@ import {
   unitOfCgroup,
 } from '../../lib/host/listeners.ts'
 import { parseTcpTable } from '../../lib/host/tcp-table.ts'
-import { removeListener } from '../../lib/supervisors/cdp-relay-watchdog/act.ts'
-import { makeGate } from '../../lib/supervisors/cdp-relay-watchdog/run.ts'
+import { removeListener } from '../../lib/relay/repair.ts'
 import { needsRoot } from '../kit/needs-root.ts'
 import { inside, ownNetns } from '../kit/own-netns.ts'
 import { tempDir } from '../kit/temp.ts'
@@ -83,28 +82,6 @@ test('pid 1 is never signalled, whatever is said of it', async () => {
   assert.match(
     (await removeListener(p, { kind: 'remove-listener', owner, listener })).detail,
     /gone by itself/,
-  )
-})
-
-test('a gate lets so many run at once, in order, and a failure frees its place', async () => {
-  const gate = makeGate(2)
-  let running = 0
-  let most = 0
-  const order: number[] = []
-  const jobs = Array.from({ length: 9 }, (_, i) =>
-    gate(async () => {
-      most = Math.max(most, ++running)
-      order.push(i)
-      await new Promise((r) => setImmediate(r))
-      running--
-      if (i === 3) throw new Error('three')
-    }),
-  )
-  const ends = await Promise.allSettled(jobs)
-  assert.deepEqual([most, order], [2, [0, 1, 2, 3, 4, 5, 6, 7, 8]])
-  assert.deepEqual(
-    ends.flatMap((e, i) => (e.status === 'rejected' ? [i] : [])),
-    [3],
   )
 })
 

@@ -1,10 +1,23 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
+import type { CloseLook } from '../../lib/relay/types.ts'
 import { decide } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
 import { NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
-import type { CloseLook, RelayObservation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
-import { blind, link, node, now, policy, refused, seen, timeout, units, well } from '../kit/relay-fixtures.ts'
+import type { Observation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import {
+  blind,
+  link,
+  node,
+  now,
+  pages,
+  policy,
+  refused,
+  seen,
+  timeout,
+  units,
+  well,
+} from '../kit/relay-fixtures.ts'
 
 const arbOwner = fc.record({
   pid: fc.constantFrom(1, 2, 900, 4711),
@@ -39,7 +52,11 @@ const arbLink = fc.record({
 })
 const arbGood = fc.constant(link())
 const arbClose: fc.Arbitrary<CloseLook> = fc.record({
-  netns: arbLook(fc.constantFrom('there', 'there', 'there', 'missing', 'not-a-namespace')),
+  netns: arbLook(
+    fc
+      .constantFrom('there', 'there', 'there', 'missing', 'file')
+      .map((is) => ({ exists: is !== 'missing', isNamespace: is === 'there' })),
+  ),
   peerLink: arbLook(fc.oneof(arbGood, arbLink)),
   inner: arbLook(
     fc
@@ -58,7 +75,7 @@ const arbClose: fc.Arbitrary<CloseLook> = fc.record({
   ),
   listeners: arbLook(fc.array(arbListener, { maxLength: 5 })),
 })
-const arbObservation: fc.Arbitrary<RelayObservation> = fc
+const arbObservation: fc.Arbitrary<Observation> = fc
   .record(
     {
       node: fc.constant(node),
@@ -91,7 +108,7 @@ test('whatever is seen: no action on unknown, healthy or paused, none on a layer
         assert.ok(!what.owners.some((x) => x.pid === 1))
       }
       if (d.verdict.state !== 'healthy') assert.notEqual(d.verdict.reason, '')
-      if (d.page) assert.equal(o.paused, undefined)
+      if (pages(d)) assert.equal(o.paused, undefined)
     }),
     { numRuns: 3000 },
   )

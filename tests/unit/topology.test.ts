@@ -43,7 +43,16 @@ const browserIs = (...of: Parameters<typeof chromebox>) =>
   node({ watchdog: { browser: judgeBrowser(chromebox(...of), asked) } })
 const egress = (over: Partial<NonNullable<NodeLook['watchdog']['egress']>>) =>
   node({
-    watchdog: { egress: { state: 'down', code: 'egress-no-answer', reason: 'r', evidence: [], ...over } },
+    watchdog: {
+      egress: {
+        state: 'unhealthy',
+        code: 'egress-no-answer',
+        reason: 'r',
+        evidence: [],
+        repair: true,
+        ...over,
+      },
+    },
   })
 
 const parts: readonly [string, Partial<FleetLook>, Part, string, RegExp][] = [
@@ -79,7 +88,7 @@ const parts: readonly [string, Partial<FleetLook>, Part, string, RegExp][] = [
   ['another page', browserIs(300, undefined, gone), 'page', 'fail', /News/],
   ['no browser', browserIs(undefined), 'process', 'fail', /none/],
   ['tunnel dead', egress({}), 'egress', 'fail', /^r$/],
-  ['uplink down', egress({ state: 'uplink-down', code: 'uplink-down' }), 'egress', 'fail', /^r$/],
+  ['uplink down', egress({ code: 'uplink-down' }), 'egress', 'fail', /^r$/],
   ['tunnel not seen', egress({ state: 'unknown', code: 'egress-unseen' }), 'egress', 'unknown', /^r$/],
   [
     'no tunnel wanted',

@@ -1,27 +1,62 @@
-import { hostname } from 'node:os'
+import { type CircuitMemory, cautiousMemory, freshMemory, stepCircuit } from '../../api/circuit.ts'
 import { now } from '../../base/clock.ts'
-import { type Config, loadConfig } from '../../base/config.ts'
 import { deadlineIn } from '../../base/deadline.ts'
 import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
 import type { Paths } from '../../base/paths.ts'
-import type { Node } from '../../base/types.ts'
-import { byHand, outliveReader, requireRoot } from '../../cli/cli.ts'
-import { localNodes, type ParsedRegistry, readRegistry } from '../../registry/read.ts'
+import { coarse } from '../../base/text.ts'
+import { byHand, outliveReader, requireRoot, style } from '../../cli/cli.ts'
 import { line } from '../../report/line.ts'
-import { makeLog } from '../../report/log.ts'
-import { pageConfigFault, pageConfigWell } from '../../report/page.ts'
-import { exitBeside, refusedLine, tellRefused } from '../../report/refused.ts'
+import { exitBeside, refusedLine } from '../../report/refused.ts'
 import { withLock } from '../../store/lock.ts'
-import type { Invocation } from './args.ts'
-import { stepCircuit } from './circuit.ts'
-import { policyOf, RUN_MS, TIMER_LOCK_MS } from './policy.ts'
-import { exitOf, RECEIPT_DUE_MS, type RunContext, superviseAll } from './run.ts'
-import { loadMemory, saveMemory } from './store.ts'
+import { exitOfFleet, type Fleet, type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
+import { decide, factsOf, notRestarted } from './decide.ts'
+import { loadMemory, parseMemory, saveMemory } from './memory.ts'
+import { observe, observeAgain } from './observe.ts'
+import { type Action, type Observation, PERIOD_MS, policyOf, TIMER_LOCK_MS } from './types.ts'
 
-const PROGRAM = 'agent-health'
+const NAME = 'agent-health'
+/** The whole run, in ms: below the unit's TimeoutStartSec of 280 s, which is below the period. */
+const RUN_MS = 250_000
 /** One run at a time; a person waits for the one that is under way, which ends within RUN_MS. */
 const MANUAL_LOCK_MS = RUN_MS + 10_000
-const PLAIN: Invocation = { kind: 'run', nodes: [], dryRun: false, json: false }
+
+const agentHealth: FleetSupervisor<Observation, Action, CircuitMemory> = {
+  name: NAME,
+  layer: 'api',
+  // The next run may need its whole deadline before it writes.
+  dueMs: 2 * PERIOD_MS,
+  // Each has one curl, one socket and one flock helper at a time.
+  width: 32,
+  next: (node) => `agent-health --dry-run ${node}`,
+  memory: {
+    parse: parseMemory,
+    cautious: (at, { config }) => cautiousMemory(at, policyOf(config)),
+    fresh: () => freshMemory,
+    lost: (node, { config }) => ({
+      more: `; the circuit is open for ${coarse(config.circuitCooldownMs)}`,
+      next: `agent-health reset ${node}`,
+    }),
+    lock: 'run',
+    vital: true,
+  },
+  observe,
+  lookAgain: (t, node, first) => () => observeAgain(t, node, first),
+  decide: (o, memory, at, { config, deadline }) =>
+    decide(o, memory, at, { ...policyOf(config), leftMs: deadline.leftMs() }),
+  tellsFirst: true,
+  doing: ({ verdict }) => `agent-health: relaunching the browser (${verdict.reason})`,
+  act: async (t, node, round) => (await import('./act.ts')).act(t, node, round),
+  locked: (asked, { message }, { name }) => notRestarted(name, asked, { code: 'locked', text: message }),
+  facts: (_, memory, at, { config }) => factsOf(memory, at, policyOf(config)),
+}
+
+interface Invocation {
+  readonly kind: 'run' | 'status' | 'reset'
+  /** Empty: every active row of this host. */
+  readonly named: readonly string[]
+  readonly dryRun: boolean
+  readonly json: boolean
+}
 
 /**
  * `agent-health [--dry-run] [--json] [node…]`, `agent-health status [--json] [node…]`, `agent-health reset <node>`.
@@ -30,92 +65,57 @@ const PLAIN: Invocation = { kind: 'run', nodes: [], dryRun: false, json: false }
  * @throws ConfigError, UsageError, RootError, LockedError
  */
 export async function agentHealthCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
-  const asked = argv.length === 0 ? PLAIN : (await import('./args.ts')).parseArgs(argv)
-  if (asked === undefined) return EXIT.OK
+  const asked = argv.length === 0 ? called('run', []) : await parse(argv)
   const person = byHand()
   if (person) outliveReader()
-  if (asked.kind === 'status') return status(p, asked)
-  requireRoot(PROGRAM, 'agent-health status')
-  const { config, registry } = load(p, asked.kind === 'run' && !asked.dryRun && !person)
-  const nodes = select(registry, asked.nodes)
-  if (asked.kind === 'reset') return reset(p, config, nodes)
-  return run(p, config, nodes, asked, person, refusedOf(registry, asked))
+  const { kind, named } = asked
+  if (kind !== 'status') requireRoot(NAME, 'agent-health status')
+  // Whoever asks for the status, or closes a circuit, sees a broken configuration where it was typed.
+  const dryRun = asked.dryRun || kind !== 'run'
+  const notHere = 'its API is not watched here'
+  const how = { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs: TIMER_LOCK_MS, notHere }
+  const fleet = openFleet(p, NAME, how)
+  if (kind === 'status') return status(fleet, asked)
+  return kind === 'reset' ? reset(fleet) : run(fleet, asked, person)
 }
 
-function load(p: Paths, byTimer: boolean): { config: Config; registry: ParsedRegistry } {
-  const log = makeLog(PROGRAM, p)
-  try {
-    const config = loadConfig(p)
-    const registry = readRegistry(p, config)
-    if (byTimer) pageConfigWell({ p, config, now: now(p), log })
-    return { config, registry }
-  } catch (err) {
-    if (byTimer) pageConfigFault(p, log, err)
-    throw err
+async function run(opened: Fleet, { dryRun, json }: Invocation, person: boolean): Promise<ExitCode> {
+  if (person && !json) {
+    const { contextLine } = await import('../show.ts')
+    console.log(await contextLine(`${NAME}.timer`, `${NAME}.timer`))
   }
-}
-
-function select(registry: ParsedRegistry, names: readonly string[]): Node[] {
-  return localNodes(registry, names, hostname(), 'its API is not watched here')
-}
-
-async function run(
-  p: Paths,
-  config: Config,
-  nodes: readonly Node[],
-  asked: Invocation,
-  person: boolean,
-  refused: ParsedRegistry,
-): Promise<ExitCode> {
-  const shown = person || asked.json || asked.dryRun
-  const lockWaitMs = person ? MANUAL_LOCK_MS : 0
-  if (person && !asked.json) console.log(await (await import('./render.ts')).contextLine())
-  const supervise = async () => {
-    const ctx: RunContext = {
-      p,
-      config,
-      policy: policyOf(config),
-      deadline: deadlineIn(RUN_MS),
-      lockWaitMs: TIMER_LOCK_MS,
-      log: makeLog(PROGRAM, p),
-      dryRun: asked.dryRun,
-    }
-    if (!asked.dryRun && asked.nodes.length === 0)
-      tellRefused(p, PROGRAM, ctx.log, refused, now(p), RECEIPT_DUE_MS)
-    return superviseAll(ctx, nodes)
+  // Its time begins when it may begin.
+  const supervise = () => {
+    const fleet = { ...opened, t: { ...opened.t, deadline: deadlineIn(RUN_MS) } }
+    return tickFleet(agentHealth, fleet)
   }
-  const outcomes = asked.dryRun
+  const waitMs = person ? MANUAL_LOCK_MS : 0
+  const outcomes = dryRun
     ? await supervise()
-    : await withLock(p, PROGRAM, 'checking the API of the nodes', waiting(lockWaitMs), supervise)
-  if (shown) {
+    : await withLock(opened.t.p, NAME, 'checking the API of the nodes', waiting(waitMs), supervise)
+  if (person || json || dryRun) {
     const { renderJson, renderText } = await import('./render.ts')
-    const lines = asked.json ? [renderJson(outcomes)] : await renderText(outcomes, asked.dryRun)
-    for (const line of lines) console.log(line)
-    tellOnScreen(refused, asked)
+    const lines = json ? [renderJson(outcomes)] : renderText(outcomes, dryRun, await style())
+    for (const text of lines) console.log(text)
+    tellRefusedRows(opened, json)
   }
-  return exitBeside(exitOf(outcomes), refused.errors)
-}
-
-/** The registry with the refused rows that this run is about: none when nodes are named. */
-function refusedOf(registry: ParsedRegistry, { nodes }: Invocation): ParsedRegistry {
-  return nodes.length === 0 ? registry : { ...registry, errors: [] }
+  return exitOfFleet(outcomes, opened)
 }
 
 /** On stderr beside JSON, whose shape programs know. */
-function tellOnScreen(registry: ParsedRegistry, { json }: Invocation): void {
+function tellRefusedRows({ registry }: Fleet, json: boolean): void {
   for (const e of registry.errors) (json ? console.error : console.log)(refusedLine(registry, e))
 }
 
 const waiting = (waitMs: number) => ({ waitMs, onWait: (message: string) => console.error(message) })
 
 /** Closes the circuit by hand. Also what to do once the cause of an open circuit has been repaired. */
-async function reset(p: Paths, config: Config, nodes: readonly Node[]): Promise<ExitCode> {
+async function reset({ t: { p, config, log }, nodes }: Fleet): Promise<ExitCode> {
   const policy = policyOf(config)
-  const log = makeLog(PROGRAM, p)
-  await withLock(p, PROGRAM, 'closing a circuit by hand', waiting(MANUAL_LOCK_MS), () => {
+  await withLock(p, NAME, 'closing a circuit by hand', waiting(MANUAL_LOCK_MS), () => {
     for (const { name } of nodes) {
       const at = now(p)
-      const step = stepCircuit(loadMemory(p, name, at, policy).value, 'reset', at, policy)
+      const step = stepCircuit(loadMemory(p, name, at, policy), 'reset', at, policy)
       saveMemory(p, name, step.memory)
       const early = step.notes.includes('reset-early') ? ' before its cooldown ended' : ''
       const told = line('INFO', 'circuit-reset', { early })
@@ -126,13 +126,55 @@ async function reset(p: Paths, config: Config, nodes: readonly Node[]): Promise<
   return EXIT.OK
 }
 
-async function status(p: Paths, asked: Invocation): Promise<ExitCode> {
-  const { config, registry } = load(p, false)
-  const { statusOf, statusText } = await import('./status.ts')
-  const list = select(registry, asked.nodes).map((n) => statusOf(p, n, now(p), policyOf(config)))
-  if (asked.json) console.log(JSON.stringify(list, null, 2))
-  else for (const line of statusText(list)) console.log(line)
-  const refused = refusedOf(registry, asked)
-  tellOnScreen(refused, asked)
-  return exitBeside(EXIT.OK, refused.errors)
+async function status(fleet: Fleet, { json }: Invocation): Promise<ExitCode> {
+  const { p, config } = fleet.t
+  const { statusOf, statusText } = await import('./render.ts')
+  const list = fleet.nodes.map((n) => statusOf(p, n, now(p), policyOf(config)))
+  if (json) console.log(JSON.stringify(list, null, 2))
+  else for (const text of statusText(list)) console.log(text)
+  tellRefusedRows(fleet, json)
+  return exitBeside(EXIT.OK, fleet.registry.errors)
+}
+
+type Options = { readonly dryRun?: boolean; readonly json?: boolean }
+
+const called = (kind: Invocation['kind'], named: readonly string[], o: Options = {}): Invocation => ({
+  kind,
+  named,
+  dryRun: o.dryRun === true,
+  json: o.json === true,
+})
+
+async function parse(argv: readonly string[]): Promise<Invocation> {
+  const { program } = await import('../../cli/program.ts')
+  let found = called('run', [])
+  const about =
+    "checks every node's API through its chat page, and restarts browsers behind a circuit breaker"
+  const command = (await program(NAME, about))
+    .enablePositionalOptions()
+    .argument('[node...]', 'only these nodes; default all active rows of this host')
+    .option('--dry-run', 'look and say what would be done and which guard stops it; do nothing')
+    .option('--json', 'print the receipts as JSON')
+    .action((nodes: string[], o: Options) => {
+      found = called('run', nodes, o)
+    })
+    .addHelpText('after', '\nExit: 0 well, recovered or nothing to do; 1 unhealthy; 2 cannot tell;')
+    .addHelpText('after', '      64 usage; 75 another run is under way; 77 needs root; 78 configuration')
+  command
+    .command('status')
+    .description('strikes, futile restarts, circuit and review notices of each node; looks at no browser')
+    .argument('[node...]')
+    .option('--json', 'for programs')
+    .action((nodes: string[], o: Options) => {
+      found = called('status', nodes, o)
+    })
+  command
+    .command('reset')
+    .description('close the circuit by hand: the next two failures may restart the browser again')
+    .argument('<node>')
+    .action((node: string) => {
+      found = called('reset', [node])
+    })
+  command.parse(argv, { from: 'user' })
+  return found
 }

@@ -1,106 +1,51 @@
-import type { Config } from '../../base/config.ts'
-import type { Paths } from '../../base/paths.ts'
-import { clean } from '../../base/text.ts'
-import type { Node } from '../../base/types.ts'
-import { run } from '../../host/exec.ts'
-import { socketsOf } from '../../host/listeners.ts'
-import { readStat } from '../../host/proc.ts'
-import { restart, stop } from '../../host/systemd.ts'
-import { askRelay } from './look.ts'
-import type { RelayAction } from './types.ts'
+import { makeGate } from '../../base/bounded.ts'
+import { now } from '../../base/clock.ts'
+import type { Node, ReceiptAction } from '../../base/types.ts'
+import { type ActResult, removeListener, restartRelay, verifyRelay } from '../../relay/repair.ts'
+import type { RelayAction } from '../../relay/types.ts'
+import type { Done, Round, Tick } from '../types.ts'
+import { removalLine, settle } from './decide.ts'
+import type { Memory, Observation } from './types.ts'
 
-/** From TERM to KILL for a foreign listener, and how long its end is awaited after that. */
-const LISTENER_GRACE_MS = 2000
-const POLL_MS = 50
-/** A socket unit and `systemd-socket-proxyd` start and stop in milliseconds; a systemd that needs longer is stuck. */
-const JOB_DEADLINE_MS = 10_000
+/** How each action ends: helped, and not. */
+const CODES = {
+  'remove-listener': ['listener-removed', 'listener-kept'],
+  'restart-relay': ['relay-restart-ok', 'relay-restart-failed'],
+} as const
 
-export interface ActResult {
-  readonly ok: boolean
-  /** What was done and how it ended, for the log and the receipt. */
-  readonly detail: string
-}
+/** systemd jobs under way at once: a fault of the whole fleet must not stop and start everything in one instant. */
+const MAX_JOBS = 8
+const gate = makeGate(MAX_JOBS)
 
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-
-/** Polls until `fn` holds or the time is over. */
-async function until(fn: () => boolean, ms: number): Promise<boolean> {
-  const end = performance.now() + ms
-  while (!fn()) {
-    if (performance.now() >= end) return false
-    await sleep(POLL_MS)
+/** Removes what is in the way, restarts the relay, and asks through it. */
+export async function act(
+  { p, config }: Tick,
+  node: Node,
+  { observation, decision, say }: Round<Observation, RelayAction, Memory>,
+): Promise<Done<RelayAction, Memory>> {
+  say(decision.lines)
+  const began = performance.now()
+  const actions: ReceiptAction[] = []
+  const recorded = async (kind: RelayAction['kind'], work: () => Promise<ActResult>): Promise<ActResult> => {
+    const startedWallMs = Date.now()
+    const at = performance.now()
+    const { ok: helped, detail } = await work()
+    const durationMs = Math.round(performance.now() - at)
+    actions.push({ kind, code: CODES[kind][helped ? 0 : 1], startedWallMs, durationMs, helped, detail })
+    return { ok: helped, detail }
   }
-  return true
-}
-
-type Removal = Extract<RelayAction, { kind: 'remove-listener' }>
-type Restart = Omit<Extract<RelayAction, { kind: 'restart-relay' }>, 'kind'>
-
-/**
- * Ends a foreign listener: TERM, then KILL. Before each signal the process must still be the one that was
- * seen (pid and start ticks) and must still hold the very socket that was seen.
- */
-export async function removeListener(
-  p: Pick<Paths, 'proc'>,
-  { owner, listener }: Removal,
-): Promise<ActResult> {
-  const what = `${owner.program} (pid ${owner.pid}) from ${listener.address}:${listener.port} in ${listener.netns}`
-  const holds = () =>
-    readStat(p.proc, owner.pid)?.startTicks === owner.startTicks &&
-    socketsOf(p, owner.pid).has(listener.inode)
-  const signal = (name: NodeJS.Signals): string | undefined => {
-    try {
-      process.kill(owner.pid, name)
-      return undefined
-    } catch (err) {
-      const { code } = err as NodeJS.ErrnoException
-      return code === 'ESRCH' ? undefined : (code ?? String(err))
+  let failure: string | undefined
+  for (const action of decision.actions) {
+    if (action.kind === 'remove-listener') {
+      say([removalLine(observation, await recorded(action.kind, () => removeListener(p, action)))])
+      continue
     }
-  }
-  for (const name of ['SIGTERM', 'SIGKILL'] as const) {
-    if (owner.pid <= 1 || !holds()) return { ok: true, detail: `${what}: gone by itself` }
-    const refused = signal(name)
-    if (refused !== undefined) return { ok: false, detail: `cannot remove ${what}: ${refused}` }
-    if (await until(() => !holds(), LISTENER_GRACE_MS))
-      return { ok: true, detail: `removed ${what} (${name})` }
-  }
-  return { ok: false, detail: `${what} survived KILL` }
-}
-
-/**
- * Binds the relay anew: the service must be down before its socket restarts, and a failed unit refuses to
- * start until it is reset. The service alone would keep a socket of a namespace that is gone.
- */
-export async function restartRelay(node: Pick<Node, 'name'>, how: Restart): Promise<ActResult> {
-  const socket = `cdp-relay@${node.name}.socket`
-  const service = `cdp-relay@${node.name}.service`
-  if (how.stopService) {
-    const stopped = await stop(service, JOB_DEADLINE_MS)
-    if (!stopped.ok) return { ok: false, detail: stopped.detail }
-  }
-  if (how.resetFailed) {
-    // Fails for the one of the two that is not failed or not loaded, which is no obstacle.
-    await run(['systemctl', '--no-ask-password', 'reset-failed', '--', socket, service], {
-      deadlineMs: JOB_DEADLINE_MS,
+    const done = await recorded(action.kind, async () => {
+      const bound = await gate(() => restartRelay(node, action))
+      return bound.ok ? verifyRelay(node, config) : bound
     })
+    if (!done.ok) failure = done.detail
   }
-  const restarted = await restart(socket, JOB_DEADLINE_MS)
-  return restarted.ok ? { ok: true, detail: `restarted ${socket}` } : { ok: false, detail: restarted.detail }
-}
-
-/** Asks through the relay until a browser answers, at most one probe deadline long. */
-export async function verifyRelay(node: Node, config: Pick<Config, 'probeDeadlineMs'>): Promise<ActResult> {
-  const end = performance.now() + config.probeDeadlineMs
-  let pause = POLL_MS
-  for (;;) {
-    const left = Math.max(1, end - performance.now())
-    const { answer, browser } = await askRelay(node, left)
-    if (browser !== undefined) return { ok: true, detail: browser }
-    if (performance.now() + pause >= end) {
-      const said = answer.kind === 'answer' ? `http ${answer.status}, not a browser's answer` : answer.detail
-      return { ok: false, detail: clean(said, 120) }
-    }
-    await sleep(pause)
-    pause = Math.min(pause * 2, 500)
-  }
+  const restarted = { durationMs: performance.now() - began, ...(failure !== undefined && { failure }) }
+  return { ...settle(observation, decision, restarted, now(p)), actions }
 }

@@ -1,17 +1,50 @@
-import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
+import type { ExitCode } from '../../base/exit-codes.ts'
 import type { Paths } from '../../base/paths.ts'
-import { byHand, misused, outliveReader, requireRoot } from '../../cli/cli.ts'
-import { type RunOptions, type RunResult, runRelayWatchdog } from './run.ts'
+import { byHand, outliveReader, requireRoot, style } from '../../cli/cli.ts'
+import type { RelayAction } from '../../relay/types.ts'
+import { exitOfFleet, type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
+import { decide } from './decide.ts'
+import { cautiousMemory, isBlank, NO_MEMORY, parseMemory } from './memory.ts'
+import { observeAgain, observeAll } from './observe.ts'
+import type { Memory, Observation } from './types.ts'
 
-/** A person waits this long for another run; the longest that one may take. Milliseconds. */
-const MANUAL_LOCK_WAIT_MS = 250_000
+const NAME = 'cdp-relay-watchdog'
+/** Whole run, in ms: below the unit's start timeout, which is below its period of five minutes. */
+const RUN_MS = 250_000
+/** A person waits this long for another run, in ms: the longest that one may take. */
+const MANUAL_LOCK_WAIT_MS = RUN_MS
+/** When the next run should have replaced a receipt, in ms: the timer's period, and a minute that it and a slow run may be late. */
+const DUE_MS = 300_000 + 60_000
+
+const relayWatchdog: FleetSupervisor<Observation, RelayAction, Memory> = {
+  name: NAME,
+  layer: 'relay',
+  dueMs: DUE_MS,
+  // Each has one or two children at a time.
+  width: 64,
+  next: (node) => `cdp-relay-watchdog --dry-run ${node}`,
+  memory: {
+    parse: parseMemory,
+    cautious: (at) => cautiousMemory(at),
+    fresh: () => NO_MEMORY,
+    blank: isBlank,
+    lost: () => ({ more: '' }),
+    lock: 'node',
+  },
+  observeAll,
+  observe: async (t, node) => (await observeAll(t, [node]))[0] as Observation,
+  lookAgain: (t, node, first) => () => observeAgain(t, node, first),
+  decide: (o, memory, at, { config, named, deadline }) =>
+    decide(o, memory, at, { ...config, named: named.length > 0, leftMs: deadline.leftMs() }),
+  doing: () => 'restarting the relay',
+  act: async (t, node, round) => (await import('./act.ts')).act(t, node, round),
+  facts: () => ({}),
+}
 
 interface Flags {
-  readonly nodes: readonly string[]
+  readonly named: readonly string[]
   readonly dryRun: boolean
   readonly json: boolean
-  /** Only help or version was asked for. */
-  readonly done?: boolean
 }
 
 /**
@@ -21,52 +54,40 @@ interface Flags {
  * @throws ConfigError, UsageError, RootError
  */
 export async function relayWatchdogCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
-  const flags = argv.length === 0 ? { nodes: [], dryRun: false, json: false } : await parse(argv)
-  if (flags.done === true) return EXIT.OK
-  requireRoot('cdp-relay-watchdog')
+  const flags = argv.length === 0 ? { named: [], dryRun: false, json: false } : await parse(argv)
+  requireRoot(NAME)
+  const { named, dryRun, json } = flags
   const person = byHand()
   if (person) outliveReader()
-  const options: RunOptions = {
-    nodes: flags.nodes,
-    dryRun: flags.dryRun,
-    lockWaitMs: person ? MANUAL_LOCK_WAIT_MS : 0,
-    byHand: person,
-    ...(person ? { onWait: (message: string) => console.error(message) } : {}),
-    ...(person && !flags.json ? { onStart: () => context(p) } : {}),
-  }
-  const run = await runRelayWatchdog(p, options)
-  if (flags.json || flags.dryRun || person) await print(run, flags)
-  return run.exit
+  const lockWaitMs = person ? MANUAL_LOCK_WAIT_MS : 0
+  const notHere = 'its relay is not watched here'
+  const fleet = openFleet(p, NAME, { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs, notHere })
+  if (person && !json) await printContext(p)
+  const outcomes = await tickFleet(relayWatchdog, fleet)
+  const exit = exitOfFleet(outcomes, fleet)
+  if (!json && !dryRun && !person) return exit
+  const { renderJson, renderText } = await import('./render.ts')
+  if (json) console.log(renderJson(outcomes, fleet.registry, exit, dryRun))
+  else for (const line of renderText(outcomes, fleet.registry, dryRun, await style())) console.log(line)
+  return exit
 }
 
-async function context(p: Paths): Promise<void> {
-  console.log(await (await import('./context.ts')).contextLine(p))
-}
-
-async function print(run: RunResult, flags: Flags): Promise<void> {
-  const { printJson, printText } = await import('./print.ts')
-  if (flags.json) return console.log(printJson(run, flags.dryRun))
-  const { style } = await import('../../cli/cli.ts')
-  for (const line of printText(run, flags.dryRun, await style())) console.log(line)
+async function printContext(p: Paths): Promise<void> {
+  const [{ contextLine }, { lastActed }] = await Promise.all([import('../show.ts'), import('./render.ts')])
+  console.log(await contextLine(`${NAME}.timer`, `${NAME}.timer`, lastActed(p)))
 }
 
 async function parse(argv: readonly string[]): Promise<Flags> {
-  const { Command, CommanderError } = await import('commander')
-  const program = new Command('cdp-relay-watchdog')
-    .description('Watches the CDP relay of every active node of this host, and restarts the ones that fail.')
+  const { program } = await import('../../cli/program.ts')
+  const command = await program(
+    NAME,
+    'Watches the CDP relay of every active node of this host, and restarts the ones that fail.',
+  )
+  command
     .argument('[node...]', 'only these nodes; default all active rows of this host')
     .option('--dry-run', 'look and say what would be done; change nothing')
     .option('--json', 'print the result as JSON')
-    .addHelpText('after', (await import('../../cli/examples.ts')).examples('cdp-relay-watchdog'))
-    .exitOverride()
-    .configureOutput({ writeErr: () => {} })
-  try {
-    program.parse(argv as string[], { from: 'user' })
-  } catch (err) {
-    if (!(err instanceof CommanderError)) throw err
-    if (err.exitCode === 0) return { nodes: [], dryRun: false, json: false, done: true }
-    throw misused(err, 'cdp-relay-watchdog --help')
-  }
-  const { dryRun = false, json = false } = program.opts<{ dryRun?: boolean; json?: boolean }>()
-  return { nodes: program.args, dryRun, json }
+    .parse(argv, { from: 'user' })
+  const { dryRun = false, json = false } = command.opts<{ dryRun?: boolean; json?: boolean }>()
+  return { named: command.args, dryRun, json }
 }

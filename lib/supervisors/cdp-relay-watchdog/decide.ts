@@ -1,51 +1,36 @@
 import { backoffMs, waitLeftMs } from '../../base/damping.ts'
-import type { Layer, LayerMark, Now, Verdict } from '../../base/types.ts'
-import { text } from '../../report/codes.ts'
+import { seconds } from '../../base/text.ts'
+import type { Now } from '../../base/types.ts'
+import { judgeRelay } from '../../relay/judge.ts'
+import type { ActResult } from '../../relay/repair.ts'
+import type { Code } from '../../report/codes.ts'
+import { type Line, line, said } from '../../report/line.ts'
 import { HEALTHY } from '../../report/verdict.ts'
-import { belowFinding, notAsked, vethFinding } from './decide-below.ts'
-import { relayFinding } from './decide-relay.ts'
-import type { Finding, RelayDecision, RelayMemory, RelayObservation, RelayPolicy } from './types.ts'
+import type { Guard, PageEvent } from '../types.ts'
+import { afterRestart, NO_MEMORY, reanchor } from './memory.ts'
+import type { Decision, Memory, Observation, Policy, Restarted } from './types.ts'
+
+/** Lock, second look, stop, restart and verification at their own deadlines, in ms. A repair without this much left waits. */
+const REPAIR_NEEDS_MS = 35_000
 
 /** Milliseconds until the next attempt is allowed. After a reboot the wait starts again with the boot. */
-export function waitMs(memory: RelayMemory, now: Now, policy: RelayPolicy): number {
+export function waitMs(memory: Memory, now: Now, policy: Policy): number {
   const last = memory.lastAttempt
   if (last === undefined) return 0
-  // A restart that helped holds nothing back yet; the second one since the relay was last well does.
+  // A restart that helped holds nothing back yet; the second one since the relay was last healthy does.
   return waitLeftMs(last, backoffMs(last.helped ? memory.attempts - 1 : memory.attempts, policy), now)
 }
 
-function find(o: RelayObservation): Finding {
-  const veth = vethFinding(o)
-  if (veth !== undefined) return veth
-  // An answer came over the veth: it stands, even when `ip` could not be asked.
-  if (o.browser !== undefined) return { verdict: HEALTHY }
-  if (!o.veth.seen) return notAsked('netns', o.veth.why)
-  const { close } = o
-  if (close === undefined) return notAsked('relay', 'there was no time to look closer')
-  return belowFinding(o, close) ?? relayFinding(o, close)
-}
-
-/** Below the finding a layer is well only when it was looked at, and a browser that answers shows its process as well. */
-function wasSeenWell(o: RelayObservation, layer: Layer): boolean {
-  if (layer === 'netns') return o.veth.seen
-  const inner = o.close?.inner
-  return inner?.seen === true && inner.value.browser === 'answers'
-}
-
-function marksOf(o: RelayObservation, finding: Verdict): LayerMark[] {
-  const layers: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
-  const at = layers.indexOf(finding.layer ?? 'relay')
-  return layers.map((layer, i) => {
-    if (finding.state === 'healthy') {
-      return layer === 'process'
-        ? { layer, state: 'not-checked' }
-        : { layer, state: 'ok', ...(layer === 'relay' ? { note: `${o.answer.ms} ms` } : {}) }
-    }
-    if (i < at) return { layer, state: wasSeenWell(o, layer) ? 'ok' : 'not-checked' }
-    if (i > at) return { layer, state: 'not-checked' }
-    const state = finding.state === 'unknown' ? 'unknown' : 'fail'
-    return { layer, state, code: finding.code, note: finding.reason }
-  })
+/** What forbids a repair that would help. */
+function guardOf(o: Observation, memory: Memory, now: Now, policy: Policy): Guard | undefined {
+  const wait = policy.named ? 0 : waitMs(memory, now, policy)
+  if (wait > 0) {
+    const restarts = `${memory.attempts} restart${memory.attempts === 1 ? '' : 's'}`
+    return said('relay-backoff', { restarts, wait: `${Math.ceil(wait / 1000)}s` })
+  }
+  const { leftMs = REPAIR_NEEDS_MS } = policy
+  if (o.again || leftMs >= REPAIR_NEEDS_MS) return undefined
+  return said('out-of-time', { why: 'no time left in this run to restart and verify; the next run does it' })
 }
 
 /**
@@ -53,45 +38,72 @@ function marksOf(o: RelayObservation, finding: Verdict): LayerMark[] {
  * dry run prints what a real one would do.
  * @param now boot time and boot id count; the wall clock does not
  */
-export function decide(
-  o: RelayObservation,
-  memory: RelayMemory,
-  now: Now,
-  policy: RelayPolicy,
-): RelayDecision {
-  const finding = find(o)
-  const { verdict, level, next, actions = [], page = false } = finding
-  const marks = marksOf(o, verdict)
-  if (o.paused !== undefined) {
-    return {
-      verdict,
-      layers: marks,
-      actions: [],
-      page: false,
-      guard: { code: 'paused', text: text('paused', o.paused) },
-      ...(next === undefined ? {} : { next }),
+export function decide(o: Observation, before: Memory, now: Now, policy: Policy): Decision {
+  const { verdict, marks, level = 'WARN', next, actions = [], page = false } = judgeRelay(o)
+  const memory = verdict.state === 'healthy' ? NO_MEMORY : reanchor(before, now)
+  const found = { verdict, marks, actions: [], memory, lines: [], pages: [] }
+  if (o.paused !== undefined) return { ...found, guard: said('paused', o.paused) }
+  if (verdict.state === 'healthy') {
+    const over = { kind: 'relay-fault', failing: false, ...said('relay-recovered') } as const
+    return { ...found, pages: [over] }
+  }
+  const { reason } = verdict
+  const fault = { code: verdict.code as Code, ...(next !== undefined && { next }) }
+  const pages = page ? [paged({ ...fault, text: reason })] : []
+  if (actions.length === 0) return { ...found, lines: [{ level, ...fault, text: reason }], pages }
+  const guard = guardOf(o, memory, now, policy)
+  if (guard === undefined) {
+    const doing = { level: 'WARN', code: fault.code, text: `${reason}; restarting the relay` } as const
+    return { ...found, actions, confirm: 'at-once', lines: [doing], pages }
+  }
+  const text = `${reason} (${guard.text})`
+  if (guard.code !== 'relay-backoff') return { ...found, guard, lines: [{ level, ...fault, text }], pages }
+  // Nothing is tried in this run, so the code is the fault's; the words report how the attempts before it ended.
+  const failed = { ...fault, text: said('relay-restart-failed', { reason: text }).text }
+  return { ...found, guard, lines: [{ level: 'FAIL', ...failed }], pages: [paged(failed)] }
+}
+
+const paged = (fault: Omit<PageEvent, 'kind' | 'failing'>): PageEvent => ({
+  kind: 'relay-fault',
+  failing: true,
+  ...fault,
+})
+
+/** How the removal of a foreign listener is reported. */
+export function removalLine(o: Observation, { ok, detail: what }: ActResult): Line {
+  if (ok) return line('WARN', 'listener-removed', { what })
+  const { next } = judgeRelay(o)
+  return { ...line('FAIL', 'listener-kept', { what }), ...(next !== undefined && { next }) }
+}
+
+/** What is so after the restart that `planned` led to: what is to be said and remembered now. Pure. */
+export function settle(o: Observation, planned: Decision, done: Restarted, now: Now) {
+  const { reason, code } = planned.verdict
+  const helped = done.failure === undefined
+  const memory = afterRestart(planned.memory, helped, now)
+  if (helped) {
+    const ok = said('relay-restart-ok', { took: seconds(done.durationMs) })
+    const decision: Decision = {
+      ...planned,
+      verdict: { ...HEALTHY, evidence: [reason, ok.text] },
+      marks: planned.marks.map((m) =>
+        m.layer === 'relay' ? { layer: 'relay', state: 'ok', note: 'after a restart' } : m,
+      ),
+      memory,
+      lines: [{ level: 'INFO', ...ok }],
+      pages: planned.pages.map((fault) => ({ ...fault, text: `${reason}; ${ok.text}` })),
     }
+    return { decision, did: { helped, ...ok } }
   }
-  const told = {
-    verdict,
-    layers: marks,
-    page,
-    ...(level === undefined ? {} : { level }),
-    ...(next === undefined ? {} : { next }),
+  const failed = said('relay-restart-failed', { reason: `${reason}; ${done.failure}` })
+  const { next } = judgeRelay(o)
+  const told = { ...failed, cause: code, ...(next !== undefined && { next }) }
+  const decision: Decision = {
+    ...planned,
+    verdict: { ...planned.verdict, reason: failed.text },
+    memory,
+    lines: [{ level: 'FAIL', ...told }],
+    pages: [paged(told)],
   }
-  if (actions.length === 0) return { ...told, actions }
-  const wait = waitMs(memory, now, policy)
-  if (wait === 0) return { ...told, actions }
-  return {
-    ...told,
-    level: 'FAIL',
-    actions: [],
-    guard: {
-      code: 'relay-backoff',
-      text: text('relay-backoff', {
-        restarts: `${memory.attempts} restart${memory.attempts === 1 ? '' : 's'}`,
-        wait: `${Math.ceil(wait / 1000)}s`,
-      }),
-    },
-  }
+  return { decision, did: { helped, ...failed } }
 }

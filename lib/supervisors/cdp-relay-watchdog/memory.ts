@@ -1,12 +1,13 @@
 import { notAhead } from '../../base/damping.ts'
+import { count, flag, number, optional, type Reader, record, text } from '../../base/shape.ts'
 import type { Now } from '../../base/types.ts'
-import type { RelayMemory } from './types.ts'
+import type { Memory } from './types.ts'
 
-/** A node that was always well. It has no state file. */
-export const NO_MEMORY: RelayMemory = { attempts: 0 }
+/** A node that was always healthy. It has no state file. */
+export const NO_MEMORY: Memory = { attempts: 0 }
 
 /** True when there is nothing to remember and the state file can go. */
-export function isBlank(memory: RelayMemory): boolean {
+export function isBlank(memory: Memory): boolean {
   return memory.attempts === 0 && memory.lastAttempt === undefined
 }
 
@@ -15,34 +16,25 @@ export function isBlank(memory: RelayMemory): boolean {
  * that losing the memory delays the next one and never multiplies them.
  * @param attempts enough for the longest back-off
  */
-export function cautiousMemory(now: Now, attempts = 5): RelayMemory {
+export function cautiousMemory(now: Now, attempts = 5): Memory {
   return { attempts, lastAttempt: { bootMs: now.bootMs, bootId: now.bootId, helped: false } }
 }
 
 /** Reads a state file's content. @throws when it is not one */
-export function parseMemory(value: unknown): RelayMemory {
-  if (typeof value !== 'object' || value === null) throw new Error('not an object')
-  const { attempts, lastAttempt } = value as Record<string, unknown>
-  if (!Number.isInteger(attempts) || (attempts as number) < 0) throw new Error('attempts is not a count')
-  const base = { attempts: attempts as number }
-  if (lastAttempt === undefined) return base
-  if (typeof lastAttempt !== 'object' || lastAttempt === null) throw new Error('lastAttempt is not an object')
-  const { bootMs, bootId, helped } = lastAttempt as Record<string, unknown>
-  if (!Number.isFinite(bootMs) || typeof bootId !== 'string' || typeof helped !== 'boolean') {
-    throw new Error('lastAttempt is incomplete')
-  }
-  return { ...base, lastAttempt: { bootMs: bootMs as number, bootId, helped } }
-}
+export const parseMemory: Reader<Memory> = record({
+  attempts: count,
+  lastAttempt: optional(record({ bootMs: number, bootId: text, helped: flag })),
+})
 
 /** The same memory when its last attempt is not ahead of the clock; else that one counts from now. */
-export function reanchor(memory: RelayMemory, now: Now): RelayMemory {
+export function reanchor(memory: Memory, now: Now): Memory {
   const last = memory.lastAttempt
   const lastAttempt = last && notAhead(last, now)
   return lastAttempt === last ? memory : { ...memory, ...(lastAttempt && { lastAttempt }) }
 }
 
 /** One more restart was tried. */
-export function afterRestart(memory: RelayMemory, helped: boolean, now: Now): RelayMemory {
+export function afterRestart(memory: Memory, helped: boolean, now: Now): Memory {
   return {
     ...memory,
     attempts: memory.attempts + 1,

@@ -1,108 +1,32 @@
-import type { LayerMark, LogLevel, Look, Node, Verdict } from '../../base/types.ts'
-import type { HttpAnswer } from '../../host/http.ts'
-import type { OwnedListener, SocketOwner } from '../../host/listeners.ts'
+import type { Config } from '../../base/config.ts'
+import type { RelayAction, RelayLook } from '../../relay/types.ts'
+import type * as Shape from '../types.ts'
 
-/** A host or namespace interface, as `ip -j addr` tells it. */
-export interface LinkState {
-  readonly name: string
-  readonly exists: boolean
-  readonly up: boolean
-  /** It carries the address that was asked for, with prefix length 30. */
-  readonly hasAddress: boolean
+export interface Observation extends RelayLook, Shape.Observed {
+  /** Taken under the node lock: there was time for a repair before that, and the wait for the lock is no reason against it. */
+  readonly again?: true
 }
 
-/** The relay's two units, as systemd tells them. */
-export interface RelayUnits {
-  /** `not-found`, `masked`, `loaded`... of the socket. */
-  readonly socketLoad: string
-  readonly socketActive: string
-  readonly socketSub: string
-  readonly socketResult: string
-  /** The addresses that the loaded unit listens on, `<address>:<port>`. */
-  readonly listen: readonly string[]
-  /** Like `socketLoad`, of the service. */
-  readonly serviceLoad: string
-  readonly serviceActive: string
-  readonly serviceResult: string
-}
-
-/** A TCP listener that matters to a node: on its port in its namespace, or its port on another node's address. */
-export interface PortListener extends OwnedListener {
-  /** The row whose peer address this is, when it is another node's. */
-  readonly otherNode?: string
-}
-
-/** What the browser itself says, asked inside the namespace on its loopback, past the relay. */
-export interface InnerAnswer {
-  readonly browser: 'answers' | 'refused' | 'silent' | 'not-a-browser'
-  readonly detail: string
-}
-
-/** The look that is taken only when a relay did not answer. */
-export interface CloseLook {
-  readonly netns: Look<'there' | 'missing' | 'not-a-namespace'>
-  readonly peerLink: Look<LinkState>
-  readonly inner: Look<InnerAnswer>
-  readonly units: Look<RelayUnits>
-  readonly listeners: Look<readonly PortListener[]>
-}
-
-export interface RelayObservation {
-  readonly node: Pick<Node, 'name' | 'netns' | 'gw' | 'peer' | 'cdpPort'>
-  /** The pause that is in force. */
-  readonly paused?: { readonly by: string; readonly reason: string }
-  readonly veth: Look<LinkState>
-  /** The host's question to the relay; `browser` is what the answer said, when it was a browser's. */
-  readonly answer: HttpAnswer
-  readonly browser?: string
-  readonly close?: CloseLook
-}
-
-/** What is remembered of a node between runs. A node that was always well has no memory at all. */
-export interface RelayMemory {
-  /** Restarts since the relay was last found well without one. */
+/** What is remembered of a node between runs. A node that was always healthy has no memory at all. */
+export interface Memory {
+  /** Restarts since the relay was last found healthy without one. */
   readonly attempts: number
   readonly lastAttempt?: { readonly bootMs: number; readonly bootId: string; readonly helped: boolean }
 }
 
-export interface RelayPolicy {
-  readonly backoffBaseMs: number
-  readonly backoffMaxMs: number
+export interface Policy extends Pick<Config, 'backoffBaseMs' | 'backoffMaxMs'> {
+  /** A person has named the nodes, and asks for them now: the count of attempts stands, their wait does not. */
+  readonly named?: boolean
+  /** What is left of the run, in ms; absent where nothing will be done. */
+  readonly leftMs?: number
 }
 
-export type RelayAction =
-  | {
-      readonly kind: 'remove-listener'
-      readonly listener: PortListener
-      readonly owner: SocketOwner
-    }
-  | {
-      readonly kind: 'restart-relay'
-      /** The service runs or was failed: it is stopped before its socket restarts. */
-      readonly stopService: boolean
-      /** The socket or service was failed: `reset-failed` first, or systemd refuses to start it. */
-      readonly resetFailed: boolean
-    }
+export type Decision = Shape.Decision<RelayAction, Memory>
+export type Outcome = Shape.Outcome<Observation, RelayAction, Memory>
 
-export interface RelayDecision {
-  readonly verdict: Verdict
-  readonly layers: readonly LayerMark[]
-  /** The level of the line that tells it; absent when there is nothing to tell. */
-  readonly level?: LogLevel
-  /** One command that a person runs next. */
-  readonly next?: string
-  readonly actions: readonly RelayAction[]
-  /** The fault needs a person now, whatever the actions bring. */
-  readonly page: boolean
-  /** Why a planned action is held back: paused, or too soon after the last attempt. */
-  readonly guard?: { readonly code: 'paused' | 'relay-backoff' | 'out-of-time'; readonly text: string }
-}
-
-/** A finding before pauses and back-off are applied to it. */
-export interface Finding {
-  readonly verdict: Verdict
-  readonly level?: LogLevel
-  readonly next?: string
-  readonly actions?: readonly RelayAction[]
-  readonly page?: boolean
+/** How a restart ended. */
+export interface Restarted {
+  /** Absent: it helped. */
+  readonly failure?: string
+  readonly durationMs: number
 }

@@ -1,12 +1,15 @@
-import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
+import { certainMs } from '../../base/damping.ts'
 import type { LayerMark, Now, Verdict } from '../../base/types.ts'
+import type { RelaunchResult } from '../../browser/relaunch.ts'
+import type { EgressVerdict } from '../../egress/types.ts'
 import { judgeNetns } from '../../netns/judge.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
 import type { PageKind } from '../../report/page.ts'
 import { verdict as verdictOf } from '../../report/verdict.ts'
-import { holdOf } from './memory.ts'
-import type { Action, Decision, Guard, Memory, Observation, PageEvent, Policy } from './types.ts'
+import type { PageEvent } from '../types.ts'
+import { endAttempt, holdOf, isQuickDeath, lowerFault, reanchor, waits } from './memory.ts'
+import type { Action, Decision, Guard, Memory, Observation, Policy } from './types.ts'
 
 /**
  * What one look at a node means and what may be done about it. Pure.
@@ -16,75 +19,58 @@ import type { Action, Decision, Guard, Memory, Observation, PageEvent, Policy } 
  */
 export function decide(o: Observation, memory: Memory, now: Now, policy: Policy): Decision {
   const m = reanchor(memory, now, policy)
-  if (o.paused) {
-    const { paused: why, ...bare } = o
-    return paused(why, m, decide(bare, m, now, policy))
-  }
+  const found = layers(o, m, now, policy)
+  if (o.paused) return paused(o.paused, m, found)
+  const confirm = secondLook(m, found)
+  return confirm === undefined ? found : { ...found, confirm }
+}
+
+/** What was seen is reported as it is; nothing is done, logged or remembered for it, and nothing of this node is paged. */
+function paused(why: { reason: string; by: string }, memory: Memory, beneath: Decision): Decision {
+  const verdict = verdictOf('paused', [beneath.verdict.reason], why)
+  const pages = beneath.pages.filter((e) => e.of === 'fleet')
+  return { verdict, marks: beneath.marks, actions: [], memory, pages, lines: [] }
+}
+
+/** Who gets a second look under the node lock, and when. */
+function secondLook(m: Memory, { actions, verdict }: Decision): Decision['confirm'] {
+  // A slow answer gets a moment; a dead process or tunnel does not come back.
+  if (actions[0]?.kind === 'relaunch-browser')
+    return verdict.code === 'no-process' ? 'at-once' : 'after-delay'
+  if (actions.length > 0) return 'at-once'
+  // It is paged, and a node-up may be making it.
+  if (verdict.code === 'netns-missing') return 'after-delay'
+  // An attempt without an end is another run's, still at it, or was cut short: only the lock tells which.
+  const underWay = m.attempts.at(-1)?.result === 'pending'
+  return underWay && verdict.state === 'unhealthy' ? 'at-once' : undefined
+}
+
+function layers(o: Observation, m: Memory, now: Now, policy: Policy): Decision {
   const netns = judgeNetns(`warp-${o.node}`, o.netns)
   if (netns.state === 'unknown') return cannotTell(o, m, netns, [])
   if (netns.state === 'unhealthy') return netnsMissing(o, m, netns)
   const marks: LayerMark[] = [{ layer: 'netns', state: 'ok' }]
-  const back = said('netns-recovered', { netns: `warp-${o.node}` })
-  const pages: PageEvent[] = [{ kind: 'netns-fault', failing: false, ...back }]
-  const egress = o.egress
+  const pages = [over('netns-fault', said('netns-recovered', { netns: `warp-${o.node}` }))]
+  const { egress } = o
   if (!egress || egress.state === 'unknown') {
     const unseen = verdictOf('egress-unseen', [], { why: 'not asked' })
     return cannotTell(o, m, egress ? { ...unseen, reason: egress.reason } : unseen, marks, pages)
   }
-  if (egress.state === 'down' || egress.state === 'uplink-down') return egressDown(o, m, marks, pages)
+  if (egress.state === 'unhealthy') return egressDown(o, egress, m, marks, pages)
   const note = egress.note === undefined ? {} : { note: egress.note }
-  marks.push({ layer: 'egress', state: egress.state === 'ok' ? 'ok' : 'not-configured', ...note })
-  pages.push({ kind: 'tunnel-fault', failing: false, ...said('tunnel-recovered') })
+  marks.push({ layer: 'egress', state: egress.state === 'healthy' ? 'ok' : 'not-configured', ...note })
+  // Half of the fleet may still be cut off: each of its runs says so again, which starts the recovery's wait anew.
+  if (egress.state === 'healthy')
+    pages.push({ ...over('uplink-fault', said('uplink-recovered')), of: 'fleet' })
+  pages.push(over('tunnel-fault', said('tunnel-recovered')))
   return browserLayers(o, m, now, policy, marks, pages)
-}
-
-/** When the waits began: the end of the last attempt (its start, when it was cut short), and the loss of a state file. */
-function waitsOf(m: Memory, policy: Policy): { readonly last?: Moment; readonly caution?: Moment } {
-  const { bootId, last, notBeforeBootMs } = m
-  return {
-    ...(last && { last: { bootId, bootMs: last.endBootMs ?? last.startBootMs } }),
-    ...(notBeforeBootMs !== undefined && {
-      caution: { bootId, bootMs: notBeforeBootMs - policy.backoffMaxMs },
-    }),
-  }
-}
-
-/**
- * Memory of another boot keeps its counts and its hold, and its waits start again with this boot: a reboot must never
- * earn an attempt that the wait forbade. What is ahead of the clock starts again now.
- */
-export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
-  const { last, caution } = waitsOf(m, policy)
-  if (m.bootId === now.bootId && ![last, caution].some((began) => began && isAhead(began, now))) return m
-  const { notBeforeBootMs: _n, last: _l, ...rest } = m
-  const waits = m.failures > 0 || m.held !== undefined || m.quickDeaths > 0
-  return {
-    ...rest,
-    bootId: now.bootId,
-    // Without an end: what a reboot ended has not died by itself.
-    ...(waits && last && { last: { startBootMs: anchoredMs(last, now) } }),
-    ...(caution && { notBeforeBootMs: anchoredMs(caution, now) + policy.backoffMaxMs }),
-  }
-}
-
-/** Milliseconds until a held node has its half-open attempt. A lower layer that failed since earns it one sooner. */
-export function holdLeftMs(m: Memory, now: Now, policy: Policy): number {
-  const { last } = waitsOf(m, policy)
-  const waitMs = m.lowerFault === undefined ? policy.halfOpenMs : policy.backoffBaseMs
-  return last === undefined ? 0 : waitLeftMs(last, waitMs, now)
-}
-
-/** What was seen is told as it is; nothing is done, paged, logged or remembered for it. */
-function paused(why: { reason: string; by: string }, memory: Memory, beneath: Decision): Decision {
-  const verdict = verdictOf('paused', [beneath.verdict.reason], why)
-  return { verdict, layers: beneath.layers, actions: [], memory, pages: [], lines: [] }
 }
 
 function netnsMissing(o: Observation, m: Memory, verdict: Verdict): Decision {
   const next = `netvm-node-up ${o.node}`
   return {
     verdict,
-    layers: fill([failed(verdict, verdict.evidence[0] ?? 'missing')]),
+    marks: fill([failed(verdict, verdict.evidence[0] ?? 'missing')]),
     actions: [],
     memory: lowerFault(m, 'netns'),
     pages: [failing('netns-fault', verdict)],
@@ -92,26 +78,24 @@ function netnsMissing(o: Observation, m: Memory, verdict: Verdict): Decision {
   }
 }
 
-function egressDown(o: Observation, m: Memory, marks: LayerMark[], pages: PageEvent[]): Decision {
-  const egress = o.egress as NonNullable<Observation['egress']>
-  const uplink = egress.state === 'uplink-down'
-  const verdict: Verdict = {
-    state: 'unhealthy',
-    layer: 'egress',
-    code: egress.code,
-    reason: egress.reason,
-    evidence: egress.evidence,
-  }
-  const futile = egress.futile === true || o.tunnelTried === true
-  const actions: Action[] =
-    uplink || futile ? [] : [{ kind: 'restart-tunnel', reason: egress.reason, confirm: 'at-once' }]
+function egressDown(
+  o: Observation,
+  egress: EgressVerdict,
+  m: Memory,
+  marks: LayerMark[],
+  pages: PageEvent[],
+): Decision {
+  const { code, reason, evidence } = egress
+  const uplink = code === 'uplink-down'
+  const verdict: Verdict = { state: 'unhealthy', layer: 'egress', code, reason, evidence }
+  const repairable = egress.repair && !o.tunnelTried
   // Never as a browser fault; the uplink has a page of its own, one for the fleet.
-  if (futile && !uplink) pages.push(failing('tunnel-fault', verdict))
-  const next = uplink ? 'box fleet status' : `chromebox-watchdog ${o.node} --why`
+  if (!repairable && !uplink) pages.push(failing('tunnel-fault', verdict))
+  const next = uplink ? 'box fleet status' : why(o.node)
   return {
     verdict,
-    layers: fill([...marks, failed(verdict, egress.note ?? egress.reason)]),
-    actions,
+    marks: fill([...marks, failed(verdict, egress.note ?? reason)]),
+    actions: repairable ? [{ kind: 'restart-tunnel', reason }] : [],
     memory: lowerFault(m, 'egress'),
     pages,
     lines: [{ level: 'FAIL', code: codeOf(verdict), text: withEvidence(verdict), next }],
@@ -129,116 +113,142 @@ function browserLayers(
   const browser = o.browser
   if (!browser) return cannotTell(o, m, verdictOf('browser-not-asked', []), below, pages)
   const { verdict } = browser
-  const layers = fill([...below, ...browser.marks])
-  if (verdict.state === 'unknown') return cannotTell(o, m, verdict, [...below, ...browser.marks], pages)
-  if (verdict.state === 'healthy') return healthy(verdict, layers, m, pages)
+  const seen = [...below, ...browser.marks]
+  if (verdict.state === 'unknown') return cannotTell(o, m, verdict, seen, pages)
+  const marks = fill(seen)
+  if (verdict.state === 'healthy') return healthy(verdict, marks, m, pages)
   const held = holdOf(m, now, policy)
   const memory = held && !m.held ? { ...m, held } : m
   const guard = strictest(guards(o, memory, now, policy))
-  const finding = withEvidence(verdict)
   const code = codeOf(verdict)
   if (held) {
     const what = said('held-down', { failures: m.failures, reason: verdict.reason })
     pages.push({ kind: 'browser-fault', failing: true, ...what })
   }
+  const fail = (then: string, next: string): Line[] => [
+    { level: 'FAIL', code, text: `${withEvidence(verdict)}; ${then}`, next },
+  ]
   if (guard) {
-    if (guard.name === 'squatted' || guard.name === 'not-applied') {
-      const what = guard.name === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
+    if (guard.code === 'squatted' || guard.code === 'not-applied') {
+      const what = guard.code === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
       pages.push({ kind: 'browser-fault', failing: true, code, text: what })
     }
-    const ways = {
-      held: `chromebox-watchdog release ${o.node}`,
+    const ways: Partial<Record<Guard['code'], string>> = {
+      held: release(o.node),
       'not-applied': `ensure-node-supervision ${o.node}`,
     }
-    const next = ways[guard.name as keyof typeof ways] ?? why(o.node)
-    const lines: Line[] = [{ level: 'FAIL', code, text: `${finding}; ${guard.text}`, next }]
-    return { verdict, layers, actions: [], guard, memory, pages, lines }
+    const lines = fail(guard.text, ways[guard.code] ?? why(o.node))
+    return { verdict, marks, actions: [], guard, memory, pages, lines }
   }
   const action: Action = {
     kind: 'relaunch-browser',
     reason: verdict.reason,
-    confirm: verdict.code === 'no-process' ? 'at-once' : 'after-delay',
     halfOpen: held !== undefined,
   }
-  const doing = held ? 'half-open attempt: relaunching' : 'relaunching'
-  const lines: Line[] = [{ level: 'FAIL', code, text: `${finding}; ${doing}`, next: why(o.node) }]
-  return { verdict, layers, actions: [action], memory, pages, lines }
+  const lines = fail(held ? 'half-open attempt: relaunching' : 'relaunching', why(o.node))
+  return { verdict, marks, actions: [action], memory, pages, lines }
 }
 
-function healthy(verdict: Verdict, layers: readonly LayerMark[], m: Memory, pages: PageEvent[]): Decision {
+function healthy(verdict: Verdict, marks: readonly LayerMark[], m: Memory, pages: PageEvent[]): Decision {
   const { held, lowerFault: _l, notBeforeBootMs, ...rest } = m
   const stale = held ?? _l ?? notBeforeBootMs ?? (m.failures > 0 ? m.failures : undefined)
-  pages.push({ kind: 'browser-fault', failing: false, ...said('browser-recovered') })
+  pages.push(over('browser-fault', said('browser-recovered')))
   const lines: Line[] = held ? [line('INFO', 'hold-closed')] : []
   const memory = stale === undefined ? m : { ...rest, failures: 0 }
-  return { verdict, layers, actions: [], memory, pages, lines }
+  return { verdict, marks, actions: [], memory, pages, lines }
 }
 
 /** Every guard that stands in the way now, in the order in which people want to hear of them. */
-export function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
+function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
   const found: Guard[] = []
-  const browser = o.browser
-  if (browser?.verdict.code === 'port-squatted') {
-    found.push({ name: 'squatted', text: text('squatted') })
-  }
-  if (o.notApplied !== undefined) {
-    found.push({ name: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
-  }
-  const age = browser?.process?.ageMs
+  if (o.browser?.verdict.code === 'port-squatted') found.push({ code: 'squatted', text: text('squatted') })
+  if (o.notApplied !== undefined)
+    found.push({ code: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
+  const age = o.browser?.process?.ageMs
   if (age !== undefined && age < policy.freshBrowserMs) {
     const skip = text('fresh', { seconds: Math.floor(age / 1000) })
-    found.push({ name: 'fresh', text: skip, eligibleInMs: policy.freshBrowserMs - age })
-  }
-  const { last, caution } = waitsOf(m, policy)
-  const waitFrom = (waitMs: number) => (last === undefined ? 0 : waitLeftMs(last, waitMs, now))
-  if (m.held) {
-    const left = holdLeftMs(m, now, policy)
-    if (left > 0) {
-      const why = text('held', { failures: m.failures, wait: span(left) })
-      found.push({ name: 'held', text: why, eligibleInMs: left })
-    }
-  } else if (m.failures > 0) {
-    const left = waitFrom(backoffMs(m.failures, policy))
-    const why = text('backoff', { failed: count(m.failures, 'failed relaunch'), wait: span(left) })
-    if (left > 0) found.push({ name: 'backoff', text: why, eligibleInMs: left })
-  }
-  const cautious = caution === undefined ? 0 : waitLeftMs(caution, policy.backoffMaxMs, now)
-  if (cautious > 0) {
-    const why = text('cautious', { wait: span(cautious) })
-    found.push({ name: 'cautious', text: why, eligibleInMs: cautious })
+    found.push({ code: 'fresh', text: skip, eligibleInMs: policy.freshBrowserMs - age })
   }
   const quick = m.quickDeaths + (isQuickDeath(o, m, now, policy) ? 1 : 0)
-  if (quick > policy.holdAfter) {
-    const left = waitFrom(backoffMs(quick - policy.holdAfter, policy))
-    const why = text('crash-loop', { times: quick, wait: span(left) })
-    if (left > 0) found.push({ name: 'crash-loop', text: why, eligibleInMs: left })
-  }
-  return found
+  return [...found, ...waits(m, quick, now, policy)]
 }
 
-/** SIGKILL and SIGTERM. */
-const FROM_OUTSIDE: ReadonlySet<number> = new Set([9, 15])
-
-/**
- * True when the browser that the last attempt brought back ended by itself within the guard time. A
- * KILL or TERM from outside is no crash; a browser that answers and then dies every few seconds is.
- */
-export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy): boolean {
-  if (o.browser?.verdict.code !== 'no-process' || m.attempts.at(-1)?.result !== 'ok') return false
-  const bootMs = m.last?.endBootMs
-  if (bootMs === undefined || certainMs({ bootMs, bootId: m.bootId }, now) >= policy.freshBrowserMs)
-    return false
-  const ended = o.unit?.ended
-  return !(ended?.how === 'signal' && FROM_OUTSIDE.has(ended.status ?? 0))
-}
-
-/** The guard that is told first, with the wait of the one that lasts longest. */
+/** The guard that people hear of first, with the wait of the one that lasts longest. */
 function strictest(all: readonly Guard[]): Guard | undefined {
   const first = all[0]
   if (!first) return undefined
   const { eligibleInMs: _e, ...bare } = first
-  const waits = all.map((g) => g.eligibleInMs)
-  return waits.includes(undefined) ? bare : { ...bare, eligibleInMs: Math.max(...(waits as number[])) }
+  const left = all.map((g) => g.eligibleInMs)
+  return left.includes(undefined) ? bare : { ...bare, eligibleInMs: Math.max(...(left as number[])) }
+}
+
+/**
+ * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
+ * against a living browser, and for a dead one not right after another that memory does not know either:
+ * it would be one for every crash. The receipt, on another file system, tells of that one.
+ * @param alive a browser runs that would be ended
+ * @returns why not, or undefined
+ */
+export function unrecorded(
+  { last }: Observation,
+  memory: Memory,
+  { problem, alive }: { readonly problem: string; readonly alive: boolean },
+  now: Now,
+  policy: Policy,
+): string | undefined {
+  if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
+  const known = memory.attempts.at(-1)?.wallMs ?? 0
+  const acted = last?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known)
+  const soon = last && acted && certainMs(last.at, now) < policy.backoffBaseMs
+  return soon ? `not relaunched again so soon: ${problem}` : undefined
+}
+
+/** The actuator looked once more and left the browser alone: too fresh, too little time left, no record. */
+export function declined(found: Decision, node: string, reason: string): Decision {
+  const words = `${found.verdict.reason}; ${reason}`
+  return { ...found, lines: [{ level: 'FAIL', code: codeOf(found.verdict), text: words, next: why(node) }] }
+}
+
+export type Relaunched = Exclude<RelaunchResult, { did: 'nothing' }>
+
+/**
+ * What a relaunch, recorded as `begun`, leads to: verdict and layers are those of its own last look. A hold is news of
+ * its own even while the browser's fault is paged already: nothing but the half-open attempts happens from there on.
+ */
+export function relaunched(
+  found: Decision,
+  begun: Memory,
+  result: Relaunched,
+  node: string,
+  now: Now,
+  policy: Policy,
+): Decision {
+  const { verdict } = result.judgement
+  const below = found.marks.filter((l) => l.layer === 'netns' || l.layer === 'egress')
+  const seconds = Math.max(1, Math.round(result.durationMs / 1000))
+  const ok = result.did === 'ok'
+  const memory = endAttempt(begun, now, { ok, detail: result.reason, seconds }, policy)
+  const rest = found.pages.filter((e) => e.kind !== 'browser-fault')
+  const after = { ...found, verdict, marks: [...below, ...result.judgement.marks], memory }
+  const notes = result.notes.length > 0 ? ` (${result.notes.join('; ')})` : ''
+  const { how, detail } = result.ended
+  if (ok) {
+    const was = how === 'unknown' ? '' : `, the one before ended: ${detail}`
+    const closed = begun.held ? ', hold-down closed' : ''
+    const back = said('relaunch-ok', { seconds })
+    const helped: Line = { level: 'INFO', ...back, text: `${back.text}${was}${closed}${notes}` }
+    return { ...after, lines: [helped], pages: [over('browser-fault', back), ...rest] }
+  }
+  const { reason } = result
+  const words = `${reason}; the one before: ${how}, ${detail}${notes}`
+  const failed = { ...said('relaunch-failed', { reason: words }), cause: verdict.code, next: why(node) }
+  const lines: Line[] = [{ level: 'FAIL', ...failed }]
+  const paged = { kind: 'browser-fault', failing: true } as const
+  if (!memory.held) return { ...after, lines, pages: [{ ...paged, ...failed }, ...rest] }
+  const down = { ...said('held-down', { failures: memory.failures, reason }), next: release(node) }
+  const news = begun.held ? {} : { news: 'held' }
+  const pages = [{ ...paged, ...down, ...news }, ...rest]
+  return { ...after, lines: [...lines, { level: 'FAIL', ...down }], pages }
 }
 
 function cannotTell(
@@ -248,27 +258,18 @@ function cannotTell(
   seen: readonly LayerMark[],
   pages: PageEvent[] = [],
 ): Decision {
-  const last = seen.some((s) => s.state === 'unknown')
-  const here: LayerMark[] =
-    last || !verdict.layer
-      ? []
-      : [{ layer: verdict.layer, state: 'unknown', code: verdict.code, note: verdict.reason }]
-  const told = `cannot tell: ${verdict.reason}`
-  const lines: Line[] = [{ level: 'WARN', code: codeOf(verdict), text: told, next: why(o.node) }]
-  return { verdict, layers: fill([...seen, ...here]), actions: [], memory, pages, lines }
-}
-
-function lowerFault(m: Memory, layer: 'netns' | 'egress'): Memory {
-  return m.lowerFault === layer ? m : { ...m, lowerFault: layer }
+  const { layer, code, reason: note } = verdict
+  const marked = !layer || seen.some((s) => s.state === 'unknown')
+  const marks = fill(marked ? seen : [...seen, { layer, state: 'unknown', code, note }])
+  const line: Line = { level: 'WARN', code: codeOf(verdict), text: `cannot tell: ${note}`, next: why(o.node) }
+  return { verdict, marks, actions: [], memory, pages, lines: [line] }
 }
 
 function fill(marks: readonly LayerMark[]): LayerMark[] {
   const seen = new Set(marks.map((m) => m.layer))
   const all = ['netns', 'egress', 'process', 'cdp', 'page'] as const
-  return [
-    ...marks,
-    ...all.filter((l) => !seen.has(l)).map((layer): LayerMark => ({ layer, state: 'not-checked' })),
-  ]
+  const unseen = all.filter((l) => !seen.has(l))
+  return [...marks, ...unseen.map((layer): LayerMark => ({ layer, state: 'not-checked' }))]
 }
 
 const codeOf = (v: Verdict) => v.code as Code
@@ -277,6 +278,11 @@ const failing = (kind: PageKind, v: Verdict): PageEvent => ({
   failing: true,
   code: codeOf(v),
   text: v.reason,
+})
+const over = (kind: PageKind, back: Pick<Line, 'code' | 'text'>): PageEvent => ({
+  kind,
+  failing: false,
+  ...back,
 })
 
 function failed({ layer, code }: Verdict, note: string): LayerMark {
@@ -288,9 +294,4 @@ function withEvidence(v: Verdict): string {
 }
 
 const why = (node: string) => `chromebox-watchdog ${node} --why`
-const count = (n: number, what: string) => `${n} ${what}${n === 1 ? '' : 'es'}`
-
-function span(ms: number): string {
-  const s = Math.max(1, Math.ceil(ms / 1000))
-  return s < 120 ? `${s}s` : `${Math.ceil(s / 60)}m`
-}
+const release = (node: string) => `chromebox-watchdog release ${node}`

@@ -1,5 +1,13 @@
+import { now } from '../../base/clock.ts'
+import type { Config } from '../../base/config.ts'
+import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
+import { type Paths, statePath } from '../../base/paths.ts'
+import { amount, list, oneOf, optional, record, text } from '../../base/shape.ts'
+import { coarse } from '../../base/text.ts'
 import type { Now } from '../../base/types.ts'
-import type { Attempt, Memory, Policy } from './types.ts'
+import { text as textOf } from '../../report/codes.ts'
+import { readState } from '../../store/state.ts'
+import type { Attempt, Guard, Memory, Observation, Policy } from './types.ts'
 
 /** `--why` shows this many, and no decision needs more. */
 const KEPT_ATTEMPTS = 5
@@ -12,7 +20,7 @@ export function emptyMemory(now: Now): Memory {
  * What stands in for a state file that cannot be read. What it held is lost (perhaps a hold), so the
  * next attempt waits the longest back-off there is; a healthy look or an operator's release ends it.
  */
-export function cautiousMemory(now: Now, policy: Policy): Memory {
+export function cautiousMemory(now: Now, policy: Pick<Policy, 'backoffMaxMs'>): Memory {
   return { ...emptyMemory(now), notBeforeBootMs: now.bootMs + policy.backoffMaxMs }
 }
 
@@ -23,18 +31,12 @@ export function beginAttempt(
   attempt: { reason: string; ended: string; quickDeath: boolean },
 ): Memory {
   const { lowerFault: _l, notBeforeBootMs: _n, ...rest } = m
-  const entry: Attempt = {
-    wallMs: now.wallMs,
-    reason: attempt.reason,
-    ended: attempt.ended,
-    result: 'pending',
-    detail: '',
-    seconds: 0,
-  }
+  const { reason, ended, quickDeath } = attempt
+  const entry: Attempt = { wallMs: now.wallMs, reason, ended, result: 'pending', detail: '', seconds: 0 }
   return {
     ...rest,
     failures: m.failures + 1,
-    quickDeaths: attempt.quickDeath ? m.quickDeaths + 1 : 0,
+    quickDeaths: quickDeath ? m.quickDeaths + 1 : 0,
     last: { startBootMs: now.bootMs },
     attempts: [...m.attempts, entry].slice(-KEPT_ATTEMPTS),
   }
@@ -44,20 +46,14 @@ export function beginAttempt(
 export function endAttempt(
   m: Memory,
   now: Now,
-  outcome: { ok: boolean; detail: string; seconds: number },
+  { ok, ...outcome }: { ok: boolean; detail: string; seconds: number },
   policy: Policy,
 ): Memory {
   const last = { startBootMs: m.last?.startBootMs ?? now.bootMs, endBootMs: now.bootMs }
-  const entry = m.attempts.at(-1)
-  const result = outcome.ok ? 'ok' : 'failed'
-  const attempts = entry
-    ? [
-        ...m.attempts.slice(0, -1),
-        { ...entry, result, detail: outcome.detail, seconds: outcome.seconds } as const,
-      ]
-    : m.attempts
+  const result = ok ? ('ok' as const) : ('failed' as const)
+  const attempts = m.attempts.map((a, i) => (i === m.attempts.length - 1 ? { ...a, result, ...outcome } : a))
   const { held: _h, ...rest } = m
-  if (outcome.ok) return { ...rest, failures: 0, last, attempts }
+  if (ok) return { ...rest, failures: 0, last, attempts }
   const held = holdOf(m, now, policy)
   return { ...rest, last, attempts, ...(held && { held }) }
 }
@@ -72,71 +68,122 @@ export function releaseMemory(m: Memory, now: Now): Memory {
   return { ...emptyMemory(now), attempts: m.attempts }
 }
 
+/** When the waits began: the end of the last attempt (its start, when it was cut short), and the loss of a state file. */
+function waitsOf(m: Memory, policy: Policy): { readonly last?: Moment; readonly caution?: Moment } {
+  const { bootId, last, notBeforeBootMs } = m
+  return {
+    ...(last && { last: { bootId, bootMs: last.endBootMs ?? last.startBootMs } }),
+    ...(notBeforeBootMs !== undefined && {
+      caution: { bootId, bootMs: notBeforeBootMs - policy.backoffMaxMs },
+    }),
+  }
+}
+
+/**
+ * Memory of another boot keeps its counts and its hold, and its waits start again with this boot: a reboot must never
+ * earn an attempt that the wait forbade. What is ahead of the clock starts again now.
+ */
+export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
+  const { last, caution } = waitsOf(m, policy)
+  if (m.bootId === now.bootId && ![last, caution].some((began) => began && isAhead(began, now))) return m
+  const { notBeforeBootMs: _n, last: _l, ...rest } = m
+  const waits = m.failures > 0 || m.held !== undefined || m.quickDeaths > 0
+  return {
+    ...rest,
+    bootId: now.bootId,
+    // Without an end: what a reboot ended has not died by itself.
+    ...(waits && last && { last: { startBootMs: anchoredMs(last, now) } }),
+    ...(caution && { notBeforeBootMs: anchoredMs(caution, now) + policy.backoffMaxMs }),
+  }
+}
+
+/** Milliseconds until a held node has its half-open attempt. A lower layer that failed since earns it one sooner. */
+export function holdLeftMs(m: Memory, now: Now, policy: Policy): number {
+  const { last } = waitsOf(m, policy)
+  const waitMs = m.lowerFault === undefined ? policy.halfOpenMs : policy.backoffBaseMs
+  return last === undefined ? 0 : waitLeftMs(last, waitMs, now)
+}
+
+/** A lower layer fails: see `Memory.lowerFault`. */
+export function lowerFault(m: Memory, layer: 'netns' | 'egress'): Memory {
+  return m.lowerFault === layer ? m : { ...m, lowerFault: layer }
+}
+
+/** SIGKILL and SIGTERM. */
+const FROM_OUTSIDE: ReadonlySet<number> = new Set([9, 15])
+
+/**
+ * True when the browser that the last attempt brought back ended by itself within the guard time. A
+ * KILL or TERM from outside is no crash; a browser that answers and then dies every few seconds is.
+ */
+export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy): boolean {
+  if (o.browser?.verdict.code !== 'no-process' || m.attempts.at(-1)?.result !== 'ok') return false
+  const bootMs = m.last?.endBootMs
+  if (bootMs === undefined || certainMs({ bootMs, bootId: m.bootId }, now) >= policy.freshBrowserMs)
+    return false
+  const ended = o.unit?.ended
+  return !(ended?.how === 'signal' && FROM_OUTSIDE.has(ended.status ?? 0))
+}
+
+/**
+ * What earlier attempts forbid now, in the order in which people want to hear of it.
+ * @param quick browsers in a row that ended by themselves, the one before this look included
+ */
+export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard[] {
+  const { last, caution } = waitsOf(m, policy)
+  const waitFrom = (waitMs: number) => (last === undefined ? 0 : waitLeftMs(last, waitMs, now))
+  const found: Guard[] = []
+  const add = (code: Guard['code'], eligibleInMs: number, words: (wait: string) => string) => {
+    const wait = coarse(eligibleInMs, Math.ceil)
+    if (eligibleInMs > 0) found.push({ code, text: words(wait), eligibleInMs })
+  }
+  const { failures } = m
+  if (m.held) add('held', holdLeftMs(m, now, policy), (wait) => textOf('held', { failures, wait }))
+  else {
+    const failed = `${failures} failed relaunch${failures === 1 ? '' : 'es'}`
+    add('backoff', waitFrom(backoffMs(failures, policy)), (wait) => textOf('backoff', { failed, wait }))
+  }
+  const cautious = caution === undefined ? 0 : waitLeftMs(caution, policy.backoffMaxMs, now)
+  add('cautious', cautious, (wait) => textOf('cautious', { wait }))
+  const loop = waitFrom(backoffMs(quick - policy.holdAfter, policy))
+  add('crash-loop', loop, (wait) => textOf('crash-loop', { times: quick, wait }))
+  return found
+}
+
+const readRecord = record({
+  version: optional(oneOf([1])),
+  bootId: text,
+  failures: amount,
+  quickDeaths: amount,
+  held: optional(record({ sinceWallMs: amount })),
+  notBeforeBootMs: optional(amount),
+  lowerFault: optional(oneOf(['netns', 'egress'])),
+  last: optional(record({ startBootMs: amount, endBootMs: optional(amount) })),
+  attempts: list(
+    record({
+      wallMs: amount,
+      reason: text,
+      ended: text,
+      result: oneOf(['pending', 'ok', 'failed']),
+      detail: text,
+      seconds: amount,
+    }),
+  ),
+})
+
 /**
  * Reads what a state file holds. Throws on anything that this version would not have written: the
  * caller then keeps the file aside and goes on with `cautiousMemory`.
  */
 export function parseMemory(raw: unknown): Memory {
-  const o = record(raw, 'state')
-  if (o.version !== undefined && o.version !== 1) throw new Error(`version ${String(o.version)} is not 1`)
-  const { held, last, lowerFault } = o
-  if (lowerFault !== undefined && lowerFault !== 'netns' && lowerFault !== 'egress') {
-    throw new Error('lowerFault is neither netns nor egress')
-  }
-  const end = last === undefined ? undefined : record(last, 'last').endBootMs
-  return {
-    bootId: text(o.bootId, 'bootId'),
-    failures: number(o.failures, 'failures'),
-    quickDeaths: number(o.quickDeaths, 'quickDeaths'),
-    ...(held === undefined
-      ? {}
-      : { held: { sinceWallMs: number(record(held, 'held').sinceWallMs, 'held') } }),
-    ...(o.notBeforeBootMs === undefined
-      ? {}
-      : { notBeforeBootMs: number(o.notBeforeBootMs, 'notBeforeBootMs') }),
-    ...(lowerFault === undefined ? {} : { lowerFault }),
-    ...(last === undefined
-      ? {}
-      : {
-          last: {
-            startBootMs: number(record(last, 'last').startBootMs, 'last.startBootMs'),
-            ...(end === undefined ? {} : { endBootMs: number(end, 'last.endBootMs') }),
-          },
-        }),
-    attempts: list(o.attempts, 'attempts').slice(-KEPT_ATTEMPTS).map(parseAttempt),
-  }
+  const { version: _, ...m } = readRecord(raw)
+  return { ...m, attempts: m.attempts.slice(-KEPT_ATTEMPTS) }
 }
 
-function parseAttempt(raw: unknown): Attempt {
-  const o = record(raw, 'attempt')
-  const result = o.result
-  if (result !== 'pending' && result !== 'ok' && result !== 'failed') throw new Error('attempt.result')
-  return {
-    wallMs: number(o.wallMs, 'attempt.wallMs'),
-    reason: text(o.reason, 'attempt.reason'),
-    ended: text(o.ended, 'attempt.ended'),
-    result,
-    detail: text(o.detail, 'attempt.detail'),
-    seconds: number(o.seconds, 'attempt.seconds'),
-  }
-}
-
-function record(v: unknown, what: string): Record<string, unknown> {
-  if (typeof v !== 'object' || v === null || Array.isArray(v)) throw new Error(`${what} is not an object`)
-  return v as Record<string, unknown>
-}
-
-function list(v: unknown, what: string): unknown[] {
-  if (!Array.isArray(v)) throw new Error(`${what} is not a list`)
-  return v
-}
-
-function text(v: unknown, what: string): string {
-  if (typeof v !== 'string') throw new Error(`${what} is not text`)
-  return v
-}
-
-function number(v: unknown, what: string): number {
-  if (typeof v !== 'number' || !Number.isFinite(v) || v < 0) throw new Error(`${what} is not a number ≥ 0`)
-  return v
+/** The memory of a node for whoever is no run of the watchdog. */
+export function readMemory(p: Paths, config: Config, node: string): Memory {
+  const at = now(p)
+  const cautious = () => cautiousMemory(at, config)
+  return readState(statePath(p, 'chromebox-watchdog', node), parseMemory, cautious, () => emptyMemory(at))
+    .value
 }

@@ -1,35 +1,35 @@
-import type { Look, Node, Now, Receipt } from '../../base/types.ts'
+import type { Look, Node, Receipt } from '../../base/types.ts'
 import { judgeBrowser } from '../../browser/judge.ts'
 import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
 import type { BrowserLook } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
+import type { EgressVerdict } from '../../egress/types.ts'
 import { type FetchResult, fetchInNetns } from '../../host/curl.ts'
 import { lookNetns } from '../../host/netns.ts'
 import type { UnitState } from '../../host/systemd.ts'
-import { isPaused, readIntent } from '../../store/intent.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
-import { type EgressFinding, egressFinding, NOT_CONFIGURED } from './egress-port.ts'
-import type { Observation } from './types.ts'
+import type { Decision, Observation } from './types.ts'
+
+const WORKS: EgressVerdict = { state: 'healthy', code: 'ok', reason: '', evidence: [], repair: false }
+const NOT_CONFIGURED: EgressVerdict = {
+  ...WORKS,
+  state: 'not-configured',
+  code: 'not-configured',
+  note: 'not configured',
+}
 
 /**
  * One look at a node from inside its namespace. A healthy one costs a walk through /proc and a single
  * child process: the curl that asks CDP and the egress URLs side by side.
  */
-export async function observe(ctx: BrowserContext, node: Node, now: Now): Promise<Observation> {
+export async function observe(ctx: BrowserContext, node: Node): Promise<Observation> {
   const { p, config } = ctx
-  const { intent } = readIntent(p, node.name)
   const netns = lookNetns(p, node.netns)
-  const held = intent && isPaused(intent, now)
   const left = readReceipt(p, 'chromebox-watchdog', node.name)
   const last = left.seen ? left.value : undefined
-  const start = {
-    node: node.name,
-    netns,
-    ...(last ? { last } : {}),
-    ...(held ? { paused: { reason: intent.reason, by: intent.by } } : {}),
-  }
+  const start = { node: node.name, netns, ...(last ? { last } : {}) }
   if (!netns.seen || !netns.value.isNamespace) return start
   const found = findMain(p, node, netns.value.inode)
   const main = found.process.seen ? found.process.value : undefined
@@ -42,8 +42,8 @@ export async function observe(ctx: BrowserContext, node: Node, now: Now): Promis
   const answers = main ? readAnswers(p, node, main, results, known(last)) : {}
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
-  const ill = main !== undefined && browser.verdict.state === 'unhealthy'
-  const row = ill ? (await import('../../registry/node-env.ts')).notApplied(p, node) : undefined
+  const failing = main !== undefined && browser.verdict.state === 'unhealthy'
+  const row = failing ? (await import('../../registry/node-env.ts')).notApplied(p, node) : undefined
   // Where CDP does not answer, a page that the row has elsewhere is not what is wrong.
   const stale = row?.what === 'port' || browser.verdict.layer === 'page' ? row?.text : undefined
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined
@@ -82,19 +82,32 @@ function known(last: Receipt | undefined): string | undefined {
 }
 
 /** The egress layer from probes that were made; looks closer only when none of them answered. */
-export async function askEgress(
+async function askEgress(
   ctx: BrowserContext,
   node: Node,
   probes: Look<readonly FetchResult[]>,
-): Promise<EgressFinding> {
+): Promise<EgressVerdict> {
   // The usual case is settled here, so that a healthy tick loads nothing of the diagnosis.
-  if (probes.seen && probes.value.some(answered) && !probes.value.some((r) => r.exitCode === 6)) {
-    return { state: 'ok', code: 'ok', reason: '', evidence: [] }
-  }
-  const { diagnoseEgress } = await import('../../egress/diagnose.ts')
-  return egressFinding(await diagnoseEgress(ctx, node, probes))
+  if (probes.seen && probes.value.some(answered) && !probes.value.some((r) => r.exitCode === 6)) return WORKS
+  return (await import('../../egress/diagnose.ts')).diagnoseEgress(ctx, node, probes)
 }
 
 function after(results: Look<FetchResult[]>, skip: number): Look<readonly FetchResult[]> {
   return results.seen ? { seen: true, value: results.value.slice(skip) } : results
+}
+
+/** The look that decides, under the node lock; its question to systemd is put while the lock is taken. */
+export function lookAgain(
+  ctx: BrowserContext,
+  node: Node,
+  first: Observation,
+  asked: Decision,
+): (waited: boolean) => Promise<Observation> {
+  const unit = asked.verdict.code === 'no-process' ? browserUnit(node.name) : undefined
+  return async (waited) => {
+    // A tunnel takes seconds to restart, and the look before it as long as a look may: one is enough.
+    if (asked.actions[0]?.kind === 'restart-tunnel' && !waited) return first
+    const seen = await withUnit(node, await observe(ctx, node), waited ? undefined : unit)
+    return first.tunnelTried ? { ...seen, tunnelTried: true } : seen
+  }
 }

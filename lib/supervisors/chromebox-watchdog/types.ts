@@ -1,26 +1,20 @@
 import type { Config } from '../../base/config.ts'
-import type { LayerMark, Look, Receipt, Verdict } from '../../base/types.ts'
+import type { Look } from '../../base/types.ts'
 import type { BrowserJudgement } from '../../browser/types.ts'
+import type { EgressVerdict } from '../../egress/types.ts'
 import type { UnitState } from '../../host/systemd.ts'
-import type { Code } from '../../report/codes.ts'
-import type { Line } from '../../report/line.ts'
-import type { PageKind } from '../../report/page.ts'
-import type { EgressFinding } from './egress-port.ts'
+import type * as shared from '../types.ts'
 
 /** What one look at a node saw. A layer above a failing one may be absent: it was not asked. */
-export interface Observation {
+export interface Observation extends shared.Observed {
   readonly node: string
-  /** The pause that is in force: the node is looked at and told, and left alone. */
-  readonly paused?: { readonly reason: string; readonly by: string }
   readonly netns: Look<{ readonly exists: boolean; readonly isNamespace: boolean }>
-  readonly egress?: EgressFinding
+  readonly egress?: EgressVerdict
   /** This run has restarted the tunnel already: D3 allows one restart a run. */
   readonly tunnelTried?: boolean
   readonly browser?: BrowserJudgement
   /** Which browser answered, kept for the next look; see `readAnswers`. */
   readonly identity?: string
-  /** What the last run left; its successor keeps a history of what was news. */
-  readonly last?: Receipt
   /** What the row says and the browser's unit does not: no relaunch could reach it. Only beside a living browser. */
   readonly notApplied?: string
   /** Asked only when there is no process, and then how the last one ended; see `withUnit`. */
@@ -62,39 +56,15 @@ export interface Memory {
 }
 
 export type Action =
-  | {
-      readonly kind: 'relaunch-browser'
-      readonly reason: string
-      /** A dead process needs no second opinion later, only a second look. */
-      readonly confirm: 'at-once' | 'after-delay'
-      readonly halfOpen: boolean
-    }
-  | { readonly kind: 'restart-tunnel'; readonly reason: string; readonly confirm: 'at-once' }
+  | { readonly kind: 'relaunch-browser'; readonly reason: string; readonly halfOpen: boolean }
+  | { readonly kind: 'restart-tunnel'; readonly reason: string }
 
-/** What keeps a run from acting. */
-export interface Guard {
-  /** A code of the table. */
-  readonly name: 'fresh' | 'squatted' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
-  readonly text: string
-  /** Milliseconds until this guard lets go; absent when time alone will not do it. */
-  readonly eligibleInMs?: number
-}
+export type Guard = shared.Guard<
+  'fresh' | 'squatted' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
+>
 
-/** A fault that needs a person, or the end of one; `code` and `text` are what the page says. */
-export interface PageEvent {
-  readonly kind: PageKind
-  readonly failing: boolean
-  readonly code: Code
-  readonly text: string
-}
-
-export interface Decision {
-  readonly verdict: Verdict
-  readonly layers: readonly LayerMark[]
-  readonly actions: readonly Action[]
-  readonly guard?: Guard
-  /** The same object as the one given when nothing changed: the caller writes no state then. */
-  readonly memory: Memory
-  readonly pages: readonly PageEvent[]
-  readonly lines: readonly Line[]
-}
+export type Decision = shared.Decision<Action, Memory>
+export type Outcome = shared.Outcome<Observation, Action, Memory>
+export type Round = shared.Round<Observation, Action, Memory>
+export type Acted = shared.Acted<Observation, Action, Memory>
+export type Done = shared.Done<Action, Memory>

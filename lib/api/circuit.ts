@@ -1,5 +1,5 @@
-import { certainMs, isAhead, notAhead, waitLeftMs } from '../../base/damping.ts'
-import type { Now } from '../../base/types.ts'
+import { certainMs, isAhead, notAhead, waitLeftMs } from '../base/damping.ts'
+import type { Now } from '../base/types.ts'
 
 /** closed: restarts may happen. open: none. half-open: the cooldown has passed, one probe may restart once. */
 export type CircuitState = 'closed' | 'open' | 'half-open'
@@ -62,7 +62,8 @@ export interface Step {
   readonly notes: readonly Note[]
 }
 
-const WEEK_MS = 7 * 24 * 3600 * 1000
+/** The trips that count: people and review notices look no further back. */
+export const WEEK_MS = 7 * 24 * 3600 * 1000
 const KEPT_REVIEWS = 10
 /** D4: "more than twice in a week" is too touchy. */
 const TOUCHY_TRIPS = 2

@@ -1,10 +1,11 @@
-import type { Config } from '../../base/config.ts'
-import { clean } from '../../base/text.ts'
-import type { Node } from '../../base/types.ts'
-import { type EvalResult, evaluate } from '../../cdp/evaluate.ts'
-import { isErrorUrl, pageVerdict, parseTargets, rewriteAuthority, type Target } from '../../cdp/targets.ts'
-import { fetchInNetns } from '../../host/curl.ts'
-import { type Code, text } from '../../report/codes.ts'
+import type { Config } from '../base/config.ts'
+import { sleep } from '../base/deadline.ts'
+import { clean } from '../base/text.ts'
+import type { Node } from '../base/types.ts'
+import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
+import { isErrorUrl, pageVerdict, parseTargets, rewriteAuthority, type Target } from '../cdp/targets.ts'
+import { fetchInNetns } from '../host/curl.ts'
+import { type Code, text } from '../report/codes.ts'
 import {
   apiTimeout,
   type Finding,
@@ -14,7 +15,7 @@ import {
   parsePageAnswer,
   rendererDead,
   unknown,
-} from './finding.ts'
+} from './judge.ts'
 
 /**
  * What the answer may take on its way from the page to us beyond the API's own deadline, in ms. The page
@@ -40,7 +41,7 @@ export async function checkApi(node: Node, config: Asked): Promise<Finding> {
   const first = await checkOnce(node, config)
   // A page that navigates, or a socket that ends, in the middle of a check says nothing of the API.
   if (first.kind !== 'unknown' || first.code !== INTERRUPTED) return first
-  await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS))
+  await sleep(RETRY_DELAY_MS)
   return checkOnce(node, config)
 }
 

@@ -1,6 +1,6 @@
-import { clean } from '../../base/text.ts'
-import type { Layer } from '../../base/types.ts'
-import { type Code, text } from '../../report/codes.ts'
+import { clean } from '../base/text.ts'
+import type { Layer } from '../base/types.ts'
+import { type Code, text } from '../report/codes.ts'
 
 /** A layer below the API that was looked at and fails, for its mark; `code` is of the table. */
 export interface Below {
@@ -69,7 +69,7 @@ export const rendererDead: Finding = {
   egressInDoubt: false,
 }
 
-/** 2xx is well. */
+/** 2xx is healthy. */
 export function judgeStatus(status: number): Finding {
   return status >= 200 && status <= 299 ? ok(`http ${status}`) : httpFailure(`${status}`)
 }
@@ -83,7 +83,7 @@ const httpFailure = (code: string): Finding => ({
 
 /**
  * A redirect's own status is kept from the page (Fetch: a followed one is gone, one that is not followed reads 0), so
- * what is told is the class that it must have had.
+ * what is reported is the class that it must have had.
  */
 const REDIRECT = '3xx'
 
@@ -109,8 +109,8 @@ function place(url: string): string {
 
 function judgeRedirect(status: number, asked: string, to: string): Finding {
   if (samePlace(asked, to)) return judgeStatus(status)
-  const well = status >= 200 && status <= 299
-  return httpFailure(`${well ? REDIRECT : status} (redirected to ${place(to)})`)
+  const good = status >= 200 && status <= 299
+  return httpFailure(`${good ? REDIRECT : status} (redirected to ${place(to)})`)
 }
 
 /** Checks the shape of what a page returned: a page is untrusted input. */

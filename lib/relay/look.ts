@@ -1,10 +1,10 @@
-import type { Config } from '../../base/config.ts'
-import { clean } from '../../base/text.ts'
-import type { Look, Node } from '../../base/types.ts'
-import { parseVersion } from '../../cdp/targets.ts'
-import { fetchInNetns } from '../../host/curl.ts'
-import { type HttpAnswer, httpGet } from '../../host/http.ts'
-import { type Interface, vethHasAddress } from '../../host/netns.ts'
+import type { Config } from '../base/config.ts'
+import { clean } from '../base/text.ts'
+import type { Look, Node } from '../base/types.ts'
+import { parseVersion } from '../cdp/targets.ts'
+import { fetchInNetns } from '../host/curl.ts'
+import { type HttpAnswer, httpGet } from '../host/http.ts'
+import { type Interface, vethHasAddress } from '../host/netns.ts'
 import type { InnerAnswer, LinkState } from './types.ts'
 
 const PATH = '/json/version'
@@ -51,7 +51,7 @@ export async function askInside(
 }
 
 /**
- * The interface that carries a node's address. Found by its address when it is well, so that a healthy node
+ * The interface that carries a node's address. Found by its address when it is healthy, so that a healthy node
  * costs no hash; by its name only when something is wrong.
  * @param prefix what such names begin with, `ve-` or `vp-`
  */

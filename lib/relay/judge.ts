@@ -1,8 +1,8 @@
-import type { Verdict } from '../../base/types.ts'
-import type { SocketOwner } from '../../host/listeners.ts'
-import { verdict } from '../../report/verdict.ts'
-import { notAsked } from './decide-below.ts'
-import type { CloseLook, Finding, PortListener, RelayAction, RelayObservation, RelayUnits } from './types.ts'
+import type { Layer, LayerMark, Verdict } from '../base/types.ts'
+import type { SocketOwner } from '../host/listeners.ts'
+import { HEALTHY, verdict } from '../report/verdict.ts'
+import { belowFinding, notAsked, vethFinding } from './judge-below.ts'
+import type { CloseLook, Finding, PortListener, RelayAction, RelayLook, RelayUnits } from './types.ts'
 
 const WILDCARDS = new Set(['0.0.0.0', '::'])
 const LOOPBACK = /^(?:127\.|::1$)/
@@ -10,11 +10,51 @@ const socketOf = (name: string) => `cdp-relay@${name}.socket`
 const serviceOf = (name: string) => `cdp-relay@${name}.service`
 const journalOf = (name: string) => `journalctl -n 20 -u ${socketOf(name)} -u ${serviceOf(name)}`
 
+/** What one look means, and the mark of each layer that it says something of. Pure; who acts decides on it. */
+export function judgeRelay(look: RelayLook): Finding & { readonly marks: readonly LayerMark[] } {
+  const finding = find(look)
+  return { ...finding, marks: marksOf(look, finding.verdict) }
+}
+
+function find(look: RelayLook): Finding {
+  const veth = vethFinding(look)
+  if (veth !== undefined) return veth
+  // An answer came over the veth: it stands, even when `ip` could not be asked.
+  if (look.browser !== undefined) return { verdict: HEALTHY }
+  if (!look.veth.seen) return notAsked('netns', look.veth.why)
+  const { close } = look
+  if (close === undefined) return notAsked('relay', 'there was no time to look closer')
+  return belowFinding(look, close) ?? relayFinding(look, close)
+}
+
+/** Below the finding a layer is healthy only when it was looked at, and a browser that answers shows its process as well. */
+function wasSeenHealthy(look: RelayLook, layer: Layer): boolean {
+  if (layer === 'netns') return look.veth.seen
+  const inner = look.close?.inner
+  return inner?.seen === true && inner.value.browser === 'answers'
+}
+
+function marksOf(look: RelayLook, found: Verdict): LayerMark[] {
+  const layers: readonly Layer[] = ['netns', 'process', 'cdp', 'relay']
+  const at = layers.indexOf(found.layer ?? 'relay')
+  return layers.map((layer, i) => {
+    if (found.state === 'healthy') {
+      return layer === 'process'
+        ? { layer, state: 'not-checked' }
+        : { layer, state: 'ok', ...(layer === 'relay' ? { note: `${look.answer.ms} ms` } : {}) }
+    }
+    if (i < at) return { layer, state: wasSeenHealthy(look, layer) ? 'ok' : 'not-checked' }
+    if (i > at) return { layer, state: 'not-checked' }
+    const state = found.state === 'unknown' ? 'unknown' : 'fail'
+    return { layer, state, code: found.code, note: found.reason }
+  })
+}
+
 /**
  * Ours: held by PID 1 (systemd keeps the listening sockets of all socket units itself) or by a process
  * in the relay's own cgroup. Neither is ever a foreign listener, and neither is ever signalled.
  */
-export function isOurs(listener: PortListener, node: string): boolean {
+function isOurs(listener: PortListener, node: string): boolean {
   return listener.owners.some((o) => o.pid === 1 || o.unit === serviceOf(node) || o.unit === socketOf(node))
 }
 
@@ -40,7 +80,7 @@ function removals(foreign: readonly PortListener[]): RelayAction[] {
 }
 
 /** The browser answers inside its namespace and the relay does not: why, and what helps. */
-export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
+function relayFinding(o: RelayLook, close: CloseLook): Finding {
   const { node } = o
   const endpoint = `${node.peer}:${node.cdpPort}`
   const socket = socketOf(node.name)
@@ -128,7 +168,7 @@ export function relayFinding(o: RelayObservation, close: CloseLook): Finding {
 }
 
 function relayCause(
-  o: RelayObservation,
+  o: RelayLook,
   units: RelayUnits,
   close: CloseLook,
   inOwn: readonly PortListener[],

@@ -1,6 +1,7 @@
-import type { Layer } from '../../base/types.ts'
-import { verdict } from '../../report/verdict.ts'
-import type { CloseLook, Finding, LinkState, RelayObservation } from './types.ts'
+import type { Layer } from '../base/types.ts'
+import { judgeNetns } from '../netns/judge.ts'
+import { verdict } from '../report/verdict.ts'
+import type { CloseLook, Finding, LinkState, RelayLook } from './types.ts'
 
 const LOUD = { level: 'FAIL_LOUD', page: true } as const
 
@@ -9,8 +10,8 @@ export function notAsked(layer: Layer, why: string): Finding {
   return { verdict: { ...verdict('relay-not-asked', [], { why }), layer }, level: 'WARN' }
 }
 
-/** The host's end of the veth: missing, without its address, or down. `undefined` when well or not seen. */
-export function vethFinding(o: RelayObservation): Finding | undefined {
+/** The host's end of the veth: missing, without its address, or down. `undefined` when healthy or not seen. */
+export function vethFinding(o: RelayLook): Finding | undefined {
   if (!o.veth.seen) return undefined
   const { name, exists, up, hasAddress } = o.veth.value
   const what = { veth: name, gw: o.node.gw }
@@ -26,8 +27,8 @@ export function vethFinding(o: RelayObservation): Finding | undefined {
   return undefined
 }
 
-/** The namespace's end of the veth; `undefined` when well. */
-export function peerFinding(node: RelayObservation['node'], link: LinkState): Finding | undefined {
+/** The namespace's end of the veth; `undefined` when healthy. */
+export function peerFinding(node: RelayLook['node'], link: LinkState): Finding | undefined {
   const { name, exists, up, hasAddress } = link
   const what = { veth: name, netns: node.netns, peer: node.peer }
   const ip = `ip -n ${node.netns}`
@@ -41,18 +42,13 @@ export function peerFinding(node: RelayObservation['node'], link: LinkState): Fi
 }
 
 /** Layers below the relay that only the close look sees: the namespace, its end of the veth, the browser. */
-export function belowFinding(o: RelayObservation, close: CloseLook): Finding | undefined {
+export function belowFinding(o: RelayLook, close: CloseLook): Finding | undefined {
   const { node } = o
   if (!close.netns.seen) return notAsked('netns', close.netns.why)
-  if (close.netns.value !== 'there') {
-    const evidence = close.netns.value === 'missing' ? [] : [`${node.netns} is there and is no namespace`]
-    // chromebox-watchdog pages for the namespace: one fault, one page.
-    return {
-      verdict: verdict('netns-missing', evidence, { netns: node.netns }),
-      level: 'FAIL_LOUD',
-      next: `netvm-node-up ${node.name}`,
-    }
-  }
+  // chromebox-watchdog pages for the namespace: one fault, one page.
+  const netns = judgeNetns(node.netns, close.netns)
+  if (netns.state !== 'healthy')
+    return { verdict: netns, level: 'FAIL_LOUD', next: `netvm-node-up ${node.name}` }
   const peer = close.peerLink.seen ? peerFinding(node, close.peerLink.value) : undefined
   if (peer !== undefined) return peer
   if (!close.inner.seen) return notAsked('cdp', close.inner.why)

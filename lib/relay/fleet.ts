@@ -1,0 +1,65 @@
+import { mapBounded } from '../base/bounded.ts'
+import type { Config } from '../base/config.ts'
+import type { Paths } from '../base/paths.ts'
+import type { Look, Node } from '../base/types.ts'
+import { type Interface, lookInterfaces } from '../host/netns.ts'
+import { ifNames } from '../registry/names.ts'
+import { lookClose } from './close-look.ts'
+import { type Asked, askRelay, linkWith } from './look.ts'
+import type { LinkState, RelayLook } from './types.ts'
+
+/** Open sockets of one sweep. */
+const MAX_SOCKETS = 256
+
+/**
+ * Looks at every node side by side. A healthy node costs one socket and its share of one `ip` call. Nodes
+ * that have not answered after the inner deadline are looked into while their question is still open, so
+ * that a fleet half of which is silent takes one probe deadline and not the sum of both.
+ * @param rows every accepted row, to tell whose a strange address is
+ */
+export async function lookFleet(
+  p: Paths,
+  config: Config,
+  nodes: readonly Node[],
+  rows: readonly Node[],
+): Promise<RelayLook[]> {
+  const links = lookInterfaces(undefined, config.probeDeadlineMs)
+  const asked = new Map<string, Asked>()
+  const probes = mapBounded(nodes, MAX_SOCKETS, async (node) => {
+    asked.set(node.name, await askRelay(node, config.probeDeadlineMs))
+  })
+  await atMost(probes, config.innerDeadlineMs)
+  const host = await links
+  const veths = new Map(nodes.map((node) => [node.name, vethOf(host, node)]))
+  const suspects = nodes.filter((node) => {
+    const veth = veths.get(node.name)
+    const bare = veth?.seen === true && !(veth.value.up && veth.value.hasAddress)
+    return asked.get(node.name)?.browser === undefined && !bare
+  })
+  const close = await lookClose(p, config, suspects, rows)
+  await probes
+  return nodes.map((node) => {
+    const veth = veths.get(node.name) ?? { seen: false, why: 'not looked at' }
+    const got = asked.get(node.name) ?? {
+      answer: { kind: 'timeout', stage: 'connect', detail: 'not asked', ms: 0 },
+    }
+    const look = got.browser === undefined ? close.get(node.name) : undefined
+    return { node, veth, ...got, ...(look === undefined ? {} : { close: look }) }
+  })
+}
+
+async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const time = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms)
+  })
+  await Promise.race([work, time])
+  clearTimeout(timer)
+}
+
+function vethOf(host: Look<Interface[]>, node: Node): Look<LinkState> {
+  if (!host.seen) return host
+  // Every host has its loopback: nothing at all is no answer.
+  if (host.value.length === 0) return { seen: false, why: 'ip addr told nothing' }
+  return { seen: true, value: linkWith(host.value, node.gw, 've-', () => ifNames(node.name).veth) }
+}
