@@ -1,9 +1,5 @@
-import { reportAndExit } from '../lib/base/errors.ts'
-import { main } from '../lib/supervisors/chromebox-watchdog/main.ts'
+import { main } from '../lib/cli/main.ts'
+import { main as watchdog } from '../lib/supervisors/chromebox-watchdog/main.ts'
 
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code
-  },
-  (err: unknown) => reportAndExit(err, 'chromebox-watchdog'),
-)
+// chromebox-watchdog <node> | release <node>: one look at a node's browser, and its repair.
+main('chromebox-watchdog', (_, argv) => watchdog(argv))

@@ -32,13 +32,11 @@ export function nodeHistory(p: Paths, name: string, options: { json?: boolean; l
     }
   repairs.sort((a, b) => a.wallMs - b.wallMs)
   const shown = repairs.slice(-count)
-  if (options.json === true) process.stdout.write(`${JSON.stringify(shown)}\n`)
-  else {
-    for (const r of shown) process.stdout.write(`${repairText(r)}\n`)
-    if (shown.length === 0 && problems.length === 0)
-      process.stdout.write(`no repair of ${node.name} in the logs\n`)
-  }
-  for (const problem of problems) process.stderr.write(`box: not read: ${clean(problem)}\n`)
+  if (options.json) console.log(JSON.stringify(shown))
+  else for (const r of shown) console.log(repairText(r))
+  if (!options.json && shown.length === 0 && problems.length === 0)
+    console.log(`no repair of ${node.name} in the logs`)
+  for (const problem of problems) console.error(`box: not read: ${clean(problem)}`)
   return problems.length > 0 ? EXIT.UNKNOWN : EXIT.OK
 }
 

@@ -76,7 +76,7 @@ describe('box fleet status', () => {
       r.stdout,
       /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog looks again$/m,
     )
-    assert.match(r.stdout, /cannot see the host’s network: own network namespace/)
+    assert.match(r.stdout, /cannot see the host's network: own network namespace/)
     assert.match(r.stdout, /why unknown: host-evidence pip/)
     assert.ok(!r.stdout.includes('\u001b'))
   })
@@ -114,7 +114,7 @@ describe('box fleet status', () => {
     const root = new Root(t, [row('muse', 10), row('BAD!', 20), row('old', 30, 'retired')])
     root.receipts('muse')
     const r = root.run('box', 'fleet', 'status')
-    assert.match(r.stdout, /registry line 4: .* refused: /)
+    assert.match(r.stdout, rx`^${says('row-refused', { line: 4, name: '', why: /.*BAD!.*/ })}; next: editor `)
     assert.match(r.stdout, /^muse/m)
     assert.doesNotMatch(r.stdout, /^old/m)
     assert.equal(r.status, 2)

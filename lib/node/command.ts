@@ -1,5 +1,5 @@
 import { loadConfig } from '../base/config.ts'
-import type { ExitCode } from '../base/exit-codes.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
@@ -56,7 +56,7 @@ export async function downCommand(p: Paths, argv: readonly string[]): Promise<Ex
  * `netvm-names`: names and addresses of a node in lines that are safe to `eval`: every value is made of
  * letters, digits, dots, slashes and dashes. What a row pins wins over what the name gives.
  */
-export async function namesCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
+export async function namesCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   const command = await program('netvm-names', 'Prints the names and addresses of a node, safe to eval.')
   command.argument('<node>', 'name of the node')
   command.parse(argv, { from: 'user' })
@@ -75,7 +75,8 @@ export async function namesCommand(p: Paths, argv: readonly string[]): Promise<s
     PEER_IP: row?.peer ?? names.peer,
     CDP_PORT: row?.cdpPort ?? names.port,
   }
-  return Object.entries(values).map(([key, value]) => `${key}=${value}`)
+  for (const [key, value] of Object.entries(values)) console.log(`${key}=${value}`)
+  return EXIT.OK
 }
 
 /** The node's row, where there is a registry that can be read; a name has names without one. */
