@@ -17,11 +17,18 @@ const LOCK_WAIT_MS = 60_000
 /** A finding that mends what another one could not show yet (a timer whose unit file was missing). */
 const ROUNDS = 3
 
+/** One thing that was changed, or is still wrong. */
+export interface Told {
+  /** A node, or `fleet`. */
+  readonly scope: string
+  readonly text: string
+  /** The command for a person. */
+  readonly next?: string | undefined
+}
+
 export interface EnsureResult {
-  /** One line per thing that was changed. */
-  readonly did: readonly string[]
-  /** One line per thing that is still wrong. */
-  readonly left: readonly string[]
+  readonly did: readonly Told[]
+  readonly left: readonly Told[]
   readonly exitCode: ExitCode
   readonly node?: Node
   /** The row was made, or made active, by this run. */
@@ -41,10 +48,14 @@ export interface EnsureTarget {
 /** What the `settings` stage mends. */
 const SETTINGS = ['unit-file-missing', 'needs-reload', 'settings-missing', 'settings-differ', 'queue-missing']
 
-/** One line of a finding that nobody mended: what is wrong, and the command for a person. */
-export function findingLine(f: Finding): string {
-  const next = nextOf(f)
-  return `${f.scope}: ${f.says}${next === undefined ? '' : `; next: ${next}`}`
+/** One line for people. */
+export function toldLine({ scope, text, next }: Told): string {
+  return `${scope}: ${text}${next === undefined ? '' : `; next: ${next}`}`
+}
+
+/** A finding that nobody repaired. */
+export function unrepaired(f: Finding): Told {
+  return { scope: f.scope, text: f.says, next: nextOf(f) }
 }
 
 function nextOf(f: Finding): string | undefined {
@@ -52,12 +63,12 @@ function nextOf(f: Finding): string | undefined {
 }
 
 /** What stayed after it was acted on: doing so again would change as little. */
-function futileLine(f: Finding, refused: ReadonlyMap<string, string>): string {
-  if (f.actions.length === 0) return findingLine(f)
+function futile(f: Finding, refused: ReadonlyMap<string, string>): Told {
+  if (f.actions.length === 0) return unrepaired(f)
   const units = unitsOf(f)
   const why = units.map((unit) => refused.get(unit)).find((text) => text !== undefined)
   const next = units[0] === undefined ? 'systemctl status' : `systemctl status ${units[0]}`
-  return `${f.scope}: ${f.says}, and still is: ${why ?? `${f.did}, to no effect`}; next: ${next}`
+  return { scope: f.scope, text: `${f.says}, and still is: ${why ?? `${f.did}, to no effect`}`, next }
 }
 
 function unitsOf(f: Finding): string[] {
@@ -89,14 +100,14 @@ export async function ensure(
   if (target.node === undefined) readRegistry(ctx.p, ctx.config)
   else assertRow(ctx, target.node, target.row?.add === true)
   return withLock(ctx.p, 'fleet', doing, opts, async () => {
-    const did: string[] = []
+    const did: Told[] = []
     let node: Node | undefined
     let activated = false
     if (target.node !== undefined) {
       const row = await ensureRow(ctx, target.node, target.row ?? { add: false })
       node = row.node
       activated = row.activated
-      did.push(...row.did.map((line) => `${row.node.name}: ${line}`))
+      did.push(...row.did.map((text) => ({ scope: row.node.name, text })))
     }
     const left = await mendAll(ctx, target, did).catch((err) => {
       throw activated && target.node !== undefined ? rowLeft(err, target.node) : err
@@ -106,8 +117,8 @@ export async function ensure(
   })
 }
 
-/** Mends what can be mended, adding a line for each to `did`. Returns a line for what is left. */
-async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]): Promise<string[]> {
+/** Repairs what can be repaired, adding it to `did`. Returns what is left. */
+async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: Told[]): Promise<Told[]> {
   let findings: Finding[] = []
   let todo: Finding[] = []
   const refused = new Map<string, string>()
@@ -118,7 +129,7 @@ async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]):
     // A command that ended well is no proof: what was done is said when it is seen.
     const still = new Set(findings.filter((f) => f.actions.length > 0).map(key))
     const mended = (f: Finding) => !still.has(key(f)) && unitsOf(f).every((unit) => !refused.has(unit))
-    for (const f of todo.filter(mended)) did.push(`${f.scope}: ${f.says}: ${f.did}`)
+    for (const f of todo.filter(mended)) did.push({ scope: f.scope, text: `${f.says}: ${f.did}` })
     todo = findings.filter((f) => f.actions.length > 0 && !tried.has(key(f)))
     if (todo.length === 0 || round === ROUNDS) break
     for (const [unit, why] of await carryOut(ctx.p, todo)) refused.set(unit, why)
@@ -131,7 +142,7 @@ async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: string[]):
     )
   }
   if (target.node !== undefined) recordHook(ctx, [target.node], target.by)
-  return findings.map((f) => (tried.has(key(f)) ? futileLine(f, refused) : findingLine(f)))
+  return findings.map((f) => (tried.has(key(f)) ? futile(f, refused) : unrepaired(f)))
 }
 
 function inScope(f: Finding, { node, stage }: EnsureTarget): boolean {

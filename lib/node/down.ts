@@ -1,17 +1,16 @@
 import { existsSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Config } from '../base/config.ts'
 import { ConfigError, UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../base/paths.ts'
 import type { Node, Supervisor } from '../base/types.ts'
-import { deadlineIn } from '../browser/deadline.ts'
+import { deadlineIn, sleep } from '../browser/deadline.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { run } from '../host/exec.ts'
 import { profileLeftovers } from '../host/proc.ts'
-import { askSystemd, systemctlOk } from '../host/systemctl.ts'
+import { systemctlOk } from '../host/systemctl.ts'
 import { daemonReload } from '../host/systemd.ts'
 import { networkOf } from '../netns/command.ts'
 import type { NetworkWant } from '../netns/plan.ts'
@@ -19,38 +18,29 @@ import { resolvPath } from '../netns/resolv.ts'
 import { inhabitants, networkDown } from '../netns/setup.ts'
 import { assertNodeName, deriveNames } from '../registry/names.ts'
 import { findNode, isLocal, readRegistry, setCell } from '../registry/read.ts'
-import { withLock } from '../store/lock.ts'
 import { withdrawHandover } from '../tunnel/handover.ts'
+import { JOB_MS, type NodeContext, states, underLock } from './context.ts'
 
-/** How long to wait for a supervisor that works on the node, in milliseconds. */
-const LOCK_WAIT_MS = 120_000
-/** Deadline of one systemctl call in milliseconds: a browser may take its TimeoutStopSec of 15 s. */
-const JOB_MS = 60_000
 /** From TERM to KILL for what was left in the namespace, in milliseconds. */
 const KILL_AFTER_MS = 2000
 /** How long the watchdog's last run may take to find that its row is retired, in milliseconds. */
 const WATCHDOG_END_MS = 5000
-
-export interface DownContext {
-  readonly p: Paths
-  readonly config: Config
-  readonly say: (part: string, text: string) => void
-}
+/** Between two looks, in milliseconds. */
+const POLL_MS = 50
 
 /**
  * `netvm-node-down`: the row first, so that nothing brings back what is taken down; then supervision, the
  * browser, relay, tunnel and namespace; then the files. The profile and the tunnel's keys stay.
  */
-export async function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
+export async function nodeDown(ctx: NodeContext, name: string): Promise<ExitCode> {
   assertNodeName(name)
   const network = () => networkOf(ctx.p, name) ?? { ...deriveNames(name), node: name }
   // A mistake needs no lock, and leaves none behind.
   rowToRetire(ctx, name, network())
-  const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
-  return withLock(ctx.p, `node-${name}`, 'taking the node down', opts, async () => {
+  return underLock(ctx, name, 'taking the node down', async () => {
     const want = network()
     // A row that is retired while nothing can be stopped is a browser that runs and that nobody watches.
-    await askSystemd(unitsOf(name), ['ActiveState'])
+    await states(unitsOf(name))
     await retireRow(ctx, name, want)
     await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
@@ -69,7 +59,7 @@ export async function nodeDown(ctx: DownContext, name: string): Promise<ExitCode
  * The row to retire; undefined without one when something of the node is still there to be cleared away.
  * @throws ConfigError, UsageError for a row that is not ours to retire, or a name that nothing has
  */
-function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | undefined {
+function rowToRetire(ctx: NodeContext, name: string, want: NetworkWant): Node | undefined {
   const parsed = readRegistry(ctx.p, ctx.config)
   const row = parsed.nodes.find((n) => n.name === name)
   if (row !== undefined) {
@@ -80,7 +70,7 @@ function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | 
       `ssh ${row.host} netvm-node-down ${name}`,
     )
   }
-  // A row that is there and cannot be read would stay active and bring the node back once it is mended.
+  // A row that is there and cannot be read would stay active and bring the node back once it is corrected.
   if (parsed.errors.some((error) => error.name === name)) findNode(parsed, name)
   const nameless = parsed.errors.find((error) => error.name === undefined)
   if (nameless !== undefined) {
@@ -96,7 +86,7 @@ function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | 
   return undefined
 }
 
-async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+async function retireRow(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const row = rowToRetire(ctx, name, want)
   if (row === undefined) return ctx.say('row', `none in ${ctx.config.registry}`)
   if (await setCell(ctx.config.registry, name, 'status', 'retired')) {
@@ -119,10 +109,10 @@ function unitsOf(name: string): string[] {
   ]
 }
 
-async function stopUnits(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+async function stopUnits(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const units = unitsOf(name)
   const [target = '', timer = '', browser = ''] = units
-  const running = (await states(units)).filter(([, state]) => state !== 'inactive').map(([unit]) => unit)
+  const running = [...(await states(units))].filter(([, state]) => state !== 'inactive').map(([unit]) => unit)
   await systemctl(['disable'], [target, timer])
   await systemctl(['stop'], [target, timer])
   await systemctl(['stop'], [browser])
@@ -136,20 +126,20 @@ async function stopUnits(ctx: DownContext, name: string, want: NetworkWant): Pro
 }
 
 /**
- * The browser's end starts the watchdog once more. It finds a retired row and ends by itself; ended by us it
- * would leave a failure in the journal that was none.
+ * The browser's end starts the watchdog once more. It finds a retired row and ends; ended by us it would leave a
+ * failure in the journal that was none.
  */
 async function watchdogEnd(name: string): Promise<void> {
   const deadline = deadlineIn(WATCHDOG_END_MS)
   while (deadline.leftMs() > 0) {
-    const [[, state] = ['', 'inactive']] = await states([`chromebox-watchdog@${name}.service`])
+    const [state = ''] = (await states([`chromebox-watchdog@${name}.service`])).values()
     if (state === 'inactive' || state === 'failed') return
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await sleep(POLL_MS)
   }
 }
 
 /** Whatever else somebody runs in the namespace would keep it alive without a name. */
-async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void> {
+async function emptyNamespace(ctx: NodeContext, want: NetworkWant): Promise<void> {
   const [gone, dead] = [deadlineIn(KILL_AFTER_MS), deadlineIn(2 * KILL_AFTER_MS)]
   const told = new Set<number>()
   for (;;) {
@@ -161,9 +151,9 @@ async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void
       if (!told.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
       told.add(pid)
     }
-    // A process that even KILL does not end is told as left over.
+    // A process that even KILL does not end is reported as left over.
     if (dead.leftMs() === 0) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await sleep(POLL_MS)
   }
 }
 
@@ -175,7 +165,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+async function removeFiles(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const { p } = ctx
   const dropIns = [`cdp-relay@${name}.socket`, `chromebox-watchdog@${name}.timer`].map((u) => dropIn(p, u))
   const hadDropIns = dropIns.some((path) => existsSync(path))
@@ -197,7 +187,7 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
 }
 
 async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<string[]> {
-  const active = (await states(unitsOf(name))).filter(([, state]) => state !== 'inactive')
+  const active = [...(await states(unitsOf(name)))].filter(([, state]) => state !== 'inactive')
   const profile = profileLeftovers(p, { profileDir: profileDir(p, name) })
   return [
     ...active.map(([unit, state]) => `${unit} is ${state}; next: systemctl stop ${unit}`),
@@ -207,11 +197,6 @@ async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<str
     ...(existsSync(`/sys/class/net/${want.veth}`) ? [`${want.veth}; next: ip link del ${want.veth}`] : []),
     ...(existsSync(join(p.netnsDir, want.netns)) ? [`${want.netns}; next: ip netns del ${want.netns}`] : []),
   ]
-}
-
-async function states(units: readonly string[]): Promise<[string, string][]> {
-  const shown = await askSystemd(units, ['ActiveState'])
-  return units.map((unit) => [unit, shown[unit]?.ActiveState ?? 'inactive'])
 }
 
 function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {
