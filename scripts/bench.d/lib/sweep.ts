@@ -1,15 +1,13 @@
-import { spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { execa } from 'execa'
 import { logText, ok, receipt, sh, writeUnit } from '../../../tests/kit/lab.ts'
 import { judge, median } from './stats.ts'
-import { makeWideFleet, rows } from './wide-fleet.ts'
+import { everywhere, makeWideFleet, rows, standIns } from './wide-fleet.ts'
 
 // 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
 
 const NODES = 200
 const PORT = 20_000
-const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
 type Row = (typeof rows)[number]
 
 interface Cost {
@@ -37,34 +35,6 @@ function setUp(): void {
   ok(['systemctl', 'stop', 'cdp-relay-watchdog.timer', 'agent-health.timer'])
   makeWideFleet()
 }
-
-interface StandIn {
-  readonly netns: string
-  readonly host: string
-  readonly port: number
-  readonly silent: boolean
-}
-
-async function standIns(list: readonly StandIn[]): Promise<() => void> {
-  const file = '/run/stand-ins.json'
-  writeFileSync(file, JSON.stringify(list))
-  const child = spawn('python3', [STAND_INS, file], { stdio: ['ignore', 'pipe', 'inherit'] })
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.once('data', () => resolve())
-    child.once('exit', (code) => reject(new Error(`the stand-ins ended with ${code}`)))
-  })
-  return () => child.kill('SIGKILL')
-}
-
-const everywhere = (silent: (row: Row) => boolean): StandIn[] =>
-  rows.flatMap((row) =>
-    [row.peer, '127.0.0.1'].map((host) => ({
-      netns: `warp-${row.name}`,
-      host,
-      port: row.port,
-      silent: silent(row),
-    })),
-  )
 
 const stateOf = (row: Row) => receipt('cdp-relay-watchdog', row.name)?.verdict
 const count = (state: string) => rows.filter((row) => stateOf(row)?.state === state).length
@@ -102,13 +72,10 @@ end()
 // Every second one never answers, nor does its browser: accepted connections, and silence.
 end = await standIns(everywhere((row) => row.octet % 2 === 1))
 const tenth = rows.slice(0, NODES / 10)
-const loop = spawn('sh', [
-  '-c',
-  tenth.map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`).join('\n'),
-])
-const loopStarted = performance.now()
-const looped = new Promise<number>((resolve) =>
-  loop.once('exit', () => resolve((performance.now() - loopStarted) / 1000)),
+const looped = execa(
+  'sh',
+  ['-c', tenth.map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`).join('\n')],
+  { stdin: 'ignore', reject: false },
 )
 const half = cost('/usr/local/bin/cdp-relay-watchdog')
 if (count('healthy') !== 100 || count('unhealthy') !== 100 || half.code !== 1)
@@ -117,7 +84,7 @@ process.stdout.write(
   `200 nodes, 100 of them silent: ${half.wallS.toFixed(1)} s wall, ${half.peakMiB.toFixed(0)} MiB\n`,
 )
 met.push(judge('sweep, peak memory', half.peakMiB, 120, ' MiB'))
-const tenthS = await looped
+const tenthS = (await looped).durationMs / 1000
 met.push(judge('sweep / sequential curl over a tenth of its nodes', half.wallS / tenthS, 0.3))
 process.stdout.write(
   `sequential curl -m 5 over a tenth of them, meanwhile: ${tenthS.toFixed(1)} s, so ${(tenthS * 10).toFixed(0)} s for all\n`,
