@@ -24,35 +24,24 @@ export function networkOf(p: Paths, node: string): NetworkWant | undefined {
 
 /** `netvm-netns up|down <node>`: what netvm-netns@.service runs. Prints one line per thing it did. */
 export async function netnsCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
-  const { verb, node } = await verbAndNode(
-    'netvm-netns',
-    'The network namespace of a node, made or removed.',
-    argv,
-  )
+  const about = 'The network namespace of a node, made or removed.'
+  const { verb, node } = await verbAndNode('netvm-netns', about, argv)
   requireRoot('netvm-netns')
   // Not the node lock: whoever starts our unit may hold that one.
-  const did = await withLock(
-    p,
-    `netns-${node}`,
-    `netvm-netns ${verb}`,
-    { waitMs: LOCK_WAIT_MS },
-    async () => {
-      const want = networkOf(p, node)
-      if (verb === 'up') {
-        if (want) return networkUp(p, want)
-        throw new ConfigError(
-          `no settings for node ${node} at ${nodeEnvPath(p, node)}`,
-          `netvm-node-up ${node}`,
-        )
-      }
-      return down(p, want ?? { ...deriveNames(node), node })
-    },
-  )
-  for (const line of did) console.log(line)
+  const opts = { waitMs: LOCK_WAIT_MS }
+  const work = () => (verb === 'up' ? up(p, node) : down(p, node))
+  for (const line of await withLock(p, `netns-${node}`, `netvm-netns ${verb}`, opts, work)) console.log(line)
   return EXIT.OK
 }
 
-async function down(p: Paths, want: NetworkWant): Promise<string[]> {
+function up(p: Paths, node: string): Promise<string[]> {
+  const want = networkOf(p, node)
+  if (want) return networkUp(p, want)
+  throw new ConfigError(`no settings for node ${node} at ${nodeEnvPath(p, node)}`, `netvm-node-up ${node}`)
+}
+
+async function down(p: Paths, node: string): Promise<string[]> {
+  const want = networkOf(p, node) ?? { ...deriveNames(node), node }
   const left = await inhabitants(p, want)
   const lines = await networkDown(p, want)
   // The namespace has lost its name; these keep it alive without one.

@@ -1,5 +1,6 @@
 import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
+import { type Deadline, sleep } from '../browser/deadline.ts'
 import { askSystemd } from '../host/systemctl.ts'
 import { withLock } from '../store/lock.ts'
 
@@ -7,6 +8,8 @@ import { withLock } from '../store/lock.ts'
 const LOCK_WAIT_MS = 120_000
 /** Deadline of a systemctl call in milliseconds: a browser's stop (15 s) and start together. */
 export const JOB_MS = 60_000
+/** Between two looks, in milliseconds. */
+export const POLL_MS = 100
 
 /** What bringing a node up and taking it down share. */
 export interface NodeContext {
@@ -27,8 +30,36 @@ export function underLock<T>(
   return withLock(ctx.p, `node-${name}`, doing, opts, work)
 }
 
+/** The units of a node, in the order of stopping: supervision first, the namespace last. */
+export function unitsOf(name: string) {
+  return {
+    target: `netvm-node@${name}.target`,
+    timer: `chromebox-watchdog@${name}.timer`,
+    browser: `chromebox@${name}.service`,
+    socket: `cdp-relay@${name}.socket`,
+    relay: `cdp-relay@${name}.service`,
+    tunnel: `netvm-tunnel@${name}.service`,
+    // The browser's end has started it once more; it finds a retired row.
+    watchdog: `chromebox-watchdog@${name}.service`,
+    netns: `netvm-netns@${name}.service`,
+  }
+}
+
 /** The ActiveState of units, in their order. @throws NetvmError (2) when systemd cannot be asked */
 export async function states(units: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const shown = await askSystemd(units, ['ActiveState'])
   return new Map(units.map((unit) => [unit, shown[unit]?.ActiveState ?? 'inactive']))
+}
+
+/** Looks again until what was seen is good or the time is over. Unknown is asked again like unhealthy. */
+export async function poll<T>(
+  deadline: Deadline,
+  look: () => Promise<T>,
+  good: (seen: T) => boolean,
+): Promise<T> {
+  for (;;) {
+    const seen = await look()
+    if (good(seen) || deadline.leftMs() === 0) return seen
+    await sleep(POLL_MS)
+  }
 }

@@ -5,9 +5,10 @@ import { ConfigError, UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../base/paths.ts'
-import type { Node, Supervisor } from '../base/types.ts'
+import type { Node } from '../base/types.ts'
 import { deadlineIn, sleep } from '../browser/deadline.ts'
 import { dropIn } from '../ensure/settings.ts'
+import { SUPERVISORS } from '../evidence/owners.ts'
 import { run } from '../host/exec.ts'
 import { profileLeftovers } from '../host/proc.ts'
 import { systemctlOk } from '../host/systemctl.ts'
@@ -19,14 +20,12 @@ import { inhabitants, networkDown } from '../netns/setup.ts'
 import { assertNodeName, deriveNames } from '../registry/names.ts'
 import { findNode, isLocal, readRegistry, setCell } from '../registry/read.ts'
 import { withdrawHandover } from '../tunnel/handover.ts'
-import { JOB_MS, type NodeContext, states, underLock } from './context.ts'
+import { JOB_MS, type NodeContext, POLL_MS, poll, states, underLock, unitsOf } from './context.ts'
 
 /** From TERM to KILL for what was left in the namespace, in milliseconds. */
 const KILL_AFTER_MS = 2000
 /** How long the watchdog's last run may take to find that its row is retired, in milliseconds. */
 const WATCHDOG_END_MS = 5000
-/** Between two looks, in milliseconds. */
-const POLL_MS = 50
 
 /**
  * `netvm-node-down`: the row first, so that nothing brings back what is taken down; then supervision, the
@@ -40,7 +39,7 @@ export async function nodeDown(ctx: NodeContext, name: string): Promise<ExitCode
   return underLock(ctx, name, 'taking the node down', async () => {
     const want = network()
     // A row that is retired while nothing can be stopped is a browser that runs and that nobody watches.
-    await states(unitsOf(name))
+    await notInactive(name)
     await retireRow(ctx, name, want)
     await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
@@ -94,34 +93,18 @@ async function retireRow(ctx: NodeContext, name: string, want: NetworkWant): Pro
   }
 }
 
-/** Every unit of a node, in the order of stopping: supervision first, the namespace last. */
-function unitsOf(name: string): string[] {
-  return [
-    `netvm-node@${name}.target`,
-    `chromebox-watchdog@${name}.timer`,
-    `chromebox@${name}.service`,
-    `cdp-relay@${name}.socket`,
-    `cdp-relay@${name}.service`,
-    `netvm-tunnel@${name}.service`,
-    // The browser's end has started it once more; it finds a retired row.
-    `chromebox-watchdog@${name}.service`,
-    `netvm-netns@${name}.service`,
-  ]
-}
-
 async function stopUnits(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
-  const units = unitsOf(name)
-  const [target = '', timer = '', browser = ''] = units
-  const running = [...(await states(units))].filter(([, state]) => state !== 'inactive').map(([unit]) => unit)
+  const { target, timer, browser, socket, relay, tunnel, watchdog, netns } = unitsOf(name)
+  const running = (await notInactive(name)).map(([unit]) => unit)
   await systemctl(['disable'], [target, timer])
   await systemctl(['stop'], [target, timer])
   await systemctl(['stop'], [browser])
-  await watchdogEnd(name)
-  await systemctl(['stop'], units.slice(3, -1))
+  await watchdogEnd(watchdog)
+  await systemctl(['stop'], [socket, relay, tunnel, watchdog])
   // While the namespace has its name, who is in it can be found.
   await emptyNamespace(ctx, want)
-  await systemctl(['stop'], units.slice(-1))
-  await systemctl(['reset-failed'], units, true)
+  await systemctl(['stop'], [netns])
+  await systemctl(['reset-failed'], Object.values(unitsOf(name)), true)
   if (running.length > 0) ctx.say('units', `stopped ${running.join(' ')}`)
 }
 
@@ -129,13 +112,14 @@ async function stopUnits(ctx: NodeContext, name: string, want: NetworkWant): Pro
  * The browser's end starts the watchdog once more. It finds a retired row and ends; ended by us it would leave a
  * failure in the journal that was none.
  */
-async function watchdogEnd(name: string): Promise<void> {
-  const deadline = deadlineIn(WATCHDOG_END_MS)
-  while (deadline.leftMs() > 0) {
-    const [state = ''] = (await states([`chromebox-watchdog@${name}.service`])).values()
-    if (state === 'inactive' || state === 'failed') return
-    await sleep(POLL_MS)
-  }
+async function watchdogEnd(unit: string): Promise<void> {
+  const state = async () => (await states([unit])).get(unit) ?? ''
+  await poll(deadlineIn(WATCHDOG_END_MS), state, (word) => word === 'inactive' || word === 'failed')
+}
+
+/** The units of a node that are not inactive, and their states. */
+async function notInactive(name: string): Promise<[string, string][]> {
+  return [...(await states(Object.values(unitsOf(name))))].filter(([, state]) => state !== 'inactive')
 }
 
 /** Whatever else somebody runs in the namespace would keep it alive without a name. */
@@ -167,12 +151,12 @@ function signal(pid: number, name: NodeJS.Signals): void {
 
 async function removeFiles(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const { p } = ctx
-  const dropIns = [`cdp-relay@${name}.socket`, `chromebox-watchdog@${name}.timer`].map((u) => dropIn(p, u))
+  const { socket, timer } = unitsOf(name)
+  const dropIns = [socket, timer].map((unit) => dropIn(p, unit))
   const hadDropIns = dropIns.some((path) => existsSync(path))
-  const receipts: Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
   const files = [
     nodeEnvPath(p, name),
-    ...receipts.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
+    ...SUPERVISORS.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
     ...dropIns,
   ]
   for (const path of files) rmSync(path, { force: true })
@@ -187,7 +171,7 @@ async function removeFiles(ctx: NodeContext, name: string, want: NetworkWant): P
 }
 
 async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<string[]> {
-  const active = [...(await states(unitsOf(name)))].filter(([, state]) => state !== 'inactive')
+  const active = await notInactive(name)
   const profile = profileLeftovers(p, { profileDir: profileDir(p, name) })
   return [
     ...active.map(([unit, state]) => `${unit} is ${state}; next: systemctl stop ${unit}`),

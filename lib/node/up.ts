@@ -20,7 +20,7 @@ import { releaseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import { loadMemory } from '../supervisors/chromebox-watchdog/store.ts'
 import { readTunnelConf } from '../tunnel/conf-file.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import { JOB_MS, type NodeContext, states, underLock } from './context.ts'
+import { JOB_MS, type NodeContext, states, underLock, unitsOf } from './context.ts'
 import { type Part, verifyNode } from './verify.ts'
 
 const PROGRAM = 'netvm-node-up'
@@ -60,7 +60,7 @@ async function whole(ctx: NodeContext, node: Node): Promise<ExitCode> {
   const armed = await ensure(ctx, { node: name, by: PROGRAM })
   for (const { text } of armed.did) ctx.say('timers', text)
   for (const told of armed.left) ctx.say('left', toldLine(told))
-  await systemctl(['start', '--no-block'], [`netvm-node@${name}.target`])
+  await systemctl(['start', '--no-block'], [unitsOf(name).target])
   return parts.every((part) => part.ok) && armed.left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
 }
 
@@ -79,21 +79,21 @@ function release({ p, config, say }: NodeContext, name: string): void {
 }
 
 async function network(ctx: NodeContext, node: Node): Promise<void> {
-  const unit = `netvm-netns@${node.name}.service`
-  const active = (await states([unit])).get(unit) === 'active'
+  const { netns, browser, socket, relay, tunnel } = unitsOf(node.name)
+  const active = (await states([netns])).get(netns) === 'active'
   const file = netnsFile(ctx.p, node.netns)
   const elsewhere = file === 'namespace' && mainOf(ctx.p, node).elsewhere
   if (active && (file === 'absent' || elsewhere)) {
     const what = elsewhere ? 'is not the one that the browser runs in' : 'was removed'
     ctx.say('netns', `${node.netns} ${what}: stopping what still runs in the old one`)
-    await systemctl(['stop'], dependants(node.name))
-    await systemctl(['restart'], [unit])
+    await systemctl(['stop'], [browser, socket, relay, tunnel])
+    await systemctl(['restart'], [netns])
     ctx.say('netns', `${node.netns} created again`)
     return
   }
   if (!active) {
-    await systemctl(['reset-failed'], [unit], true)
-    await systemctl(['start'], [unit]).catch((error) => {
+    await systemctl(['reset-failed'], [netns], true)
+    await systemctl(['start'], [netns]).catch((error) => {
       // More is known than "job failed".
       if (file !== 'not-a-namespace') throw error
       const next = `rm /run/netns/${node.netns} && netvm-node-up ${node.name}`
@@ -113,17 +113,8 @@ function ownerOf(p: Paths): number {
   return p.root === '' ? 0 : (process.geteuid?.() ?? 0)
 }
 
-function dependants(name: string): string[] {
-  return [
-    `chromebox@${name}.service`,
-    `cdp-relay@${name}.socket`,
-    `cdp-relay@${name}.service`,
-    `netvm-tunnel@${name}.service`,
-  ]
-}
-
 async function startMissing(ctx: NodeContext, node: Node): Promise<void> {
-  const [browser = '', socket = '', , tunnel = ''] = dependants(node.name)
+  const { browser, socket, tunnel } = unitsOf(node.name)
   const seen = await states([browser, socket, tunnel])
   const running = (unit: string) => seen.get(unit) === 'active'
   const restart: string[] = []

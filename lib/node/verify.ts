@@ -1,14 +1,13 @@
 import type { Node } from '../base/types.ts'
-import { type Deadline, deadlineIn, sleep } from '../browser/deadline.ts'
+import { type Deadline, deadlineIn } from '../browser/deadline.ts'
 import { lookBrowser } from '../browser/look.ts'
 import { verifyEgress } from '../egress/verify.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import type { NodeContext } from './context.ts'
+import { type NodeContext, poll } from './context.ts'
 
 /** How long a started browser may take until it lists its page, in milliseconds; polled, so a fast one is seen fast. */
 const BROWSER_MS = 60_000
-const POLL_MS = 150
 
 export interface Part {
   readonly part: 'netns' | 'egress' | 'browser' | 'page' | 'relay'
@@ -34,15 +33,6 @@ async function verifyWayOut(ctx: NodeContext, node: Node): Promise<Part> {
   if (verdict.state === 'healthy') return { part: 'egress', ok: true, text: 'answers through the tunnel' }
   const next = `journalctl -u netvm-tunnel@${node.name} -n 30`
   return { part: 'egress', ok: false, text: verdict.reason || verdict.code, next }
-}
-
-/** Looks again until what was seen is good or the time is over. Unknown is asked again like unhealthy. */
-async function poll<T>(deadline: Deadline, look: () => Promise<T>, good: (seen: T) => boolean): Promise<T> {
-  for (;;) {
-    const seen = await look()
-    if (good(seen) || deadline.leftMs() === 0) return seen
-    await sleep(POLL_MS)
-  }
 }
 
 async function verifyBrowserParts(ctx: NodeContext, node: Node): Promise<Part[]> {
