@@ -4,7 +4,7 @@ import type { LogLine } from '../evidence/types.ts'
 import { type Code, entryOf, type Repaired } from '../report/codes.ts'
 import { oldResult } from '../report/old-lines.ts'
 
-/** One repair of a node, as its lines in a supervisor's log tell it. */
+/** One repair of a node, as its lines in a supervisor's log report it. */
 export interface Repair {
   readonly supervisor: Supervisor
   /** When it ended, wall clock. */

@@ -3,7 +3,7 @@ export const READABLE = {
   OK: 'readable over CDP',
   BLIND: 'queues unverified, not clear: the host says CDP is fine, this shell cannot reach it',
   DOWN: 'nothing can be read',
-  UNKNOWN: 'queues unverified: neither this shell nor the host can tell',
+  UNKNOWN: 'queues unverified: neither this shell nor the host can say',
 } as const
 
 /** The words of `box fleet status`. */

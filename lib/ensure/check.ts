@@ -8,7 +8,7 @@ import { PERIOD_MS } from '../evidence/owners.ts'
 import { activeLocalNodes, findNode, readRegistry } from '../registry/read.ts'
 import { readReceipt } from '../store/receipts.ts'
 import { decideDrift, watchdogTimer } from './decide.ts'
-import { hookPath, toldLine, unrepaired } from './ensure.ts'
+import { hookPath, noteLine, unrepaired } from './ensure.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { type Point, prove } from './proof.ts'
 import { readOptional } from './settings.ts'
@@ -28,10 +28,10 @@ export async function checkCommand(ctx: EnsureContext, only?: string): Promise<E
   const active = activeLocalNodes(registry, hostname()).map((n) => n.name)
   const nodes = active.filter((n) => only === undefined || n === only)
   const points = await proof(ctx, seen, nodes)
-  for (const point of points.filter((x) => x.ok)) console.log(`ok       ${clean(toldLine(point), 300)}`)
+  for (const point of points.filter((x) => x.ok)) console.log(`ok       ${clean(noteLine(point), 300)}`)
   if (drift.length === 0) console.log('ok       units, timers and settings are as the registry says')
   const unmet = [...drift.map(unrepaired), ...points.filter((x) => !x.ok)]
-  for (const told of unmet) console.log(`NOT MET  ${clean(toldLine(told), 400)}`)
+  for (const note of unmet) console.log(`NOT MET  ${clean(noteLine(note), 400)}`)
   return unmet.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
 }
 

@@ -18,7 +18,7 @@ const LOCK_WAIT_MS = 60_000
 const ROUNDS = 3
 
 /** One thing that was changed, or is still wrong. */
-export interface Told {
+export interface Note {
   /** A node, or `fleet`. */
   readonly scope: string
   readonly text: string
@@ -27,8 +27,8 @@ export interface Told {
 }
 
 export interface EnsureResult {
-  readonly did: readonly Told[]
-  readonly left: readonly Told[]
+  readonly did: readonly Note[]
+  readonly left: readonly Note[]
   readonly exitCode: ExitCode
   readonly node?: Node
   /** The row was made, or made active, by this run. */
@@ -49,12 +49,12 @@ export interface EnsureTarget {
 const SETTINGS = ['unit-file-missing', 'needs-reload', 'settings-missing', 'settings-differ', 'queue-missing']
 
 /** One line for people. */
-export function toldLine({ scope, text, next }: Told): string {
+export function noteLine({ scope, text, next }: Note): string {
   return `${scope}: ${text}${next === undefined ? '' : `; next: ${next}`}`
 }
 
 /** A finding that nobody repaired. */
-export function unrepaired(f: Finding): Told {
+export function unrepaired(f: Finding): Note {
   return { scope: f.scope, text: f.says, next: nextOf(f) }
 }
 
@@ -63,7 +63,7 @@ function nextOf(f: Finding): string | undefined {
 }
 
 /** What stayed after it was acted on: doing so again would change as little. */
-function futile(f: Finding, refused: ReadonlyMap<string, string>): Told {
+function futile(f: Finding, refused: ReadonlyMap<string, string>): Note {
   if (f.actions.length === 0) return unrepaired(f)
   const units = unitsOf(f)
   const why = units.map((unit) => refused.get(unit)).find((text) => text !== undefined)
@@ -100,7 +100,7 @@ export async function ensure(
   if (target.node === undefined) readRegistry(ctx.p, ctx.config)
   else assertRow(ctx, target.node, target.row?.add === true)
   return withLock(ctx.p, 'fleet', doing, opts, async () => {
-    const did: Told[] = []
+    const did: Note[] = []
     let node: Node | undefined
     let activated = false
     if (target.node !== undefined) {
@@ -118,7 +118,7 @@ export async function ensure(
 }
 
 /** Repairs what can be repaired, adding it to `did`. Returns what is left. */
-async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: Told[]): Promise<Told[]> {
+async function mendAll(ctx: EnsureContext, target: EnsureTarget, did: Note[]): Promise<Note[]> {
   let findings: Finding[] = []
   let todo: Finding[] = []
   const refused = new Map<string, string>()

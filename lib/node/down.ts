@@ -125,15 +125,15 @@ async function notInactive(name: string): Promise<[string, string][]> {
 /** Whatever else somebody runs in the namespace would keep it alive without a name. */
 async function emptyNamespace(ctx: NodeContext, want: NetworkWant): Promise<void> {
   const [gone, dead] = [deadlineIn(KILL_AFTER_MS), deadlineIn(2 * KILL_AFTER_MS)]
-  const told = new Set<number>()
+  const asked = new Set<number>()
   for (;;) {
     const left = (await inhabitants(ctx.p, want)).filter(({ pid }) => pid !== process.pid)
     if (left.length === 0) return
     for (const { pid, comm } of left) {
-      if (!told.has(pid)) ctx.say('netns', `ending pid ${pid} (${comm}), which runs in ${want.netns}`)
+      if (!asked.has(pid)) ctx.say('netns', `ending pid ${pid} (${comm}), which runs in ${want.netns}`)
       const late = gone.leftMs() === 0
-      if (!told.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
-      told.add(pid)
+      if (!asked.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
+      asked.add(pid)
     }
     // A process that even KILL does not end is reported as left over.
     if (dead.leftMs() === 0) return

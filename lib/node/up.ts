@@ -4,7 +4,7 @@ import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { type Paths, statePath } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import { findMain } from '../browser/look.ts'
-import { ensure, toldLine } from '../ensure/ensure.ts'
+import { ensure, noteLine } from '../ensure/ensure.ts'
 import { rowLeft } from '../ensure/preflight.ts'
 import { assertRow, type RowOptions } from '../ensure/row.ts'
 import { listenersIn } from '../host/listener.ts'
@@ -28,7 +28,7 @@ const PROGRAM = 'netvm-node-up'
 /**
  * `netvm-node-up`: row and unit settings, then whatever is missing is started, then everything is looked at,
  * then the timers are armed. It goes by what is really there: units stay active over a namespace that was
- * taken away.
+ * removed.
  */
 export async function nodeUp(
   ctx: NodeContext,
@@ -59,7 +59,7 @@ async function whole(ctx: NodeContext, node: Node): Promise<ExitCode> {
   for (const part of parts) ctx.say(part.part, partText(part))
   const armed = await ensure(ctx, { node: name, by: PROGRAM })
   for (const { text } of armed.did) ctx.say('timers', text)
-  for (const told of armed.left) ctx.say('left', toldLine(told))
+  for (const note of armed.left) ctx.say('left', noteLine(note))
   await systemctl(['start', '--no-block'], [unitsOf(name).target])
   return parts.every((part) => part.ok) && armed.left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
 }

@@ -17,7 +17,7 @@ export interface Part {
   readonly next?: string
 }
 
-/** Looks at a node until it is whole or the time is over. What was not seen working is not called working. */
+/** Looks at a node until every part answers or the time is over. What was not seen working is not called working. */
 export async function verifyNode(ctx: NodeContext, node: Node): Promise<Part[]> {
   const deadline = deadlineIn(ctx.config.probeDeadlineMs)
   const [egress, browser] = await Promise.all([verifyWayOut(ctx, node), verifyBrowserParts(ctx, node)])

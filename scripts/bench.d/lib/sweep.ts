@@ -45,12 +45,12 @@ const STORM = 3
 setUp()
 const met: boolean[] = []
 
-// All of them well: what one healthy node costs, beside one curl process.
+// All of them healthy: what one healthy node costs, beside one curl process.
 let end = await standIns(everywhere(() => false))
-const well: Cost[] = []
+const healthy: Cost[] = []
 const curls: number[] = []
 for (let i = 0; i < 7; i++) {
-  well.push(cost('/usr/local/bin/cdp-relay-watchdog'))
+  healthy.push(cost('/usr/local/bin/cdp-relay-watchdog'))
   const urls = rows
     .slice(0, 20)
     .map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`)
@@ -59,10 +59,10 @@ for (let i = 0; i < 7; i++) {
   curls.push((cost('sh', '-c', urls.join('\n')).cpuMs - shell) / urls.length)
 }
 if (count('healthy') !== NODES) throw new Error('not a healthy fleet')
-const perNode = median(well.map((w) => w.cpuMs / NODES))
+const perNode = median(healthy.map((w) => w.cpuMs / NODES))
 const curl = median(curls)
 process.stdout.write(
-  `200 healthy nodes: ${median(well.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
+  `200 healthy nodes: ${median(healthy.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
     `one curl process ${curl.toFixed(2)} ms (medians of 7)\n`,
 )
 met.push(judge('CPU per healthy node / one curl', perNode / curl, 0.2))
@@ -91,7 +91,7 @@ process.stdout.write(
 )
 end()
 
-// A hundred relays down at once, their browsers well: all brought back in one run. Plain units without the
+// A hundred relays down at once, their browsers healthy: all brought back in one run. Plain units without the
 // product's sandbox, because ending a hundred seccomp filters at once is not what is measured.
 writeUnit(
   'cdp-relay@.service',
@@ -126,9 +126,7 @@ const restart = down
   .slice(0, 10)
   .map((row) => cost('systemctl', 'restart', `cdp-relay@${row.name}.socket`).wallS)
 const one = median(restart)
-process.stdout.write(
-  `one systemctl restart of a relay's socket by itself: ${one.toFixed(3)} s (median of 10)\n`,
-)
+process.stdout.write(`one systemctl restart of a relay's socket alone: ${one.toFixed(3)} s (median of 10)\n`)
 met.push(
   judge('relays not brought back', 100 - back, 0),
   judge('storm / a hundred restarts one after the other', storm.wallS / (100 * one), STORM),
