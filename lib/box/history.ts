@@ -1,11 +1,12 @@
 import { wallIso } from '../base/clock.ts'
+import { loadConfig } from '../base/config.ts'
 import { UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean, seconds } from '../base/text.ts'
 import { Trust } from '../evidence/owner.ts'
 import { SUPERVISORS } from '../evidence/owners.ts'
-import { select } from '../evidence/select.ts'
+import { findNode, readRegistry } from '../registry/read.ts'
 import { findRepairs, type Repair } from './repairs.ts'
 
 /** Of each log and its one rotated backup; logrotate cuts at 10 MB. */
@@ -18,8 +19,7 @@ const DEFAULT_SHOWN = 20
  */
 export function nodeHistory(p: Paths, name: string, options: { json?: boolean; lines?: string }): ExitCode {
   const count = linesOf(options.lines)
-  const [node] = select(p, [name]).nodes
-  if (node === undefined) return EXIT.USAGE
+  const node = findNode(readRegistry(p, loadConfig(p)), name)
   const trust = new Trust(p)
   const problems: string[] = []
   const repairs: Repair[] = []

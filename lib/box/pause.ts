@@ -1,13 +1,14 @@
 import { rmSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { now, wallIso } from '../base/clock.ts'
+import { loadConfig } from '../base/config.ts'
 import { UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { intentPath, type Paths } from '../base/paths.ts'
 import { clean, seconds } from '../base/text.ts'
-import type { Node, Now } from '../base/types.ts'
+import type { Now } from '../base/types.ts'
 import { requireRoot } from '../cli/cli.ts'
-import { select } from '../evidence/select.ts'
+import { findNode, readRegistry } from '../registry/read.ts'
 import { line, said } from '../report/line.ts'
 import { makeLog } from '../report/log.ts'
 import { type Intent, isPaused, readIntent } from '../store/intent.ts'
@@ -24,7 +25,8 @@ const MAX_PAUSE_MS = 7 * 86_400_000
 /** `box node pause`: watched, reported, not acted on, until it expires. @throws UsageError, RootError */
 export function pauseNode(p: Paths, name: string, options: { for?: string; reason?: string }): ExitCode {
   const forMs = options.for === undefined ? DEFAULT_PAUSE_MS : parseDuration(options.for)
-  const node = nodeOf(p, name, 'pause')
+  const node = findNode(readRegistry(p, loadConfig(p)), name)
+  requireRoot(`box node pause ${name}`)
   const pause = makePause(node.name, whoAsks(), options.reason ?? '', now(p), forMs)
   writePause(p, pause)
   const until = wallIso(pause.untilWallMs)
@@ -47,18 +49,12 @@ export function pauseNode(p: Paths, name: string, options: { for?: string; reaso
 
 /** `box node resume`. @throws UsageError, RootError */
 export function resumeNode(p: Paths, name: string): ExitCode {
-  const node = nodeOf(p, name, 'resume')
+  const node = findNode(readRegistry(p, loadConfig(p)), name)
+  requireRoot(`box node resume ${name}`)
   const was = removePause(p, node.name, now(p))
   if (was) makeLog('box', p).write(node.name, line('INFO', 'resumed', { by: whoAsks() }))
   console.log(was ? `${node.name} resumed` : `${node.name} was not paused`)
   return EXIT.OK
-}
-
-function nodeOf(p: Paths, name: string, verb: 'pause' | 'resume'): Node {
-  const [node] = select(p, [name]).nodes
-  requireRoot(`box node ${verb} ${name}`)
-  if (node === undefined) throw new Error('a name without a node')
-  return node
 }
 
 /**

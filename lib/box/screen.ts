@@ -54,12 +54,9 @@ function remarks({ verdict: v, pause }: NodeLine, nowMs: number): string[] {
 export function hostText(h: HostLine, paint: Style): string {
   const uplink =
     h.uplink === 'ok' ? paint.green('ok') : h.uplink === 'down' ? paint.red('DOWN') : paint.dim('not known')
-  const timers =
-    h.timers === undefined
-      ? paint.dim('not known')
-      : h.timers.armed === h.timers.of
-        ? `${h.timers.armed}/${h.timers.of} armed`
-        : paint.red(`${h.timers.armed}/${h.timers.of} armed`)
+  const { armed, of } = h.timers ?? {}
+  const armedText = `${armed}/${of} armed`
+  const timers = of === undefined ? paint.dim('not known') : armed === of ? armedText : paint.red(armedText)
   return `${paint.bold(h.name)}  uplink ${uplink} · load ${h.load.toFixed(2)} · timers ${timers}`
 }
 

@@ -12,11 +12,6 @@ import type { RowError } from '../registry/read.ts'
 import { refusedLine } from '../report/refused.ts'
 import { type HostLine, hostText, nodeTexts } from './screen.ts'
 
-export interface StatusOptions {
-  readonly json?: boolean
-  readonly watch?: boolean
-}
-
 /** Between two screens of `--watch`, in ms. */
 const WATCH_MS = 2_000
 
@@ -67,7 +62,7 @@ function toText(c: Collected, { refused, registry }: Selection, paint: Style): s
 export async function fleetStatus(
   p: Paths,
   names: readonly string[],
-  options: StatusOptions,
+  options: { json?: true; watch?: true },
 ): Promise<ExitCode> {
   const paint = await style()
   const once = async (clear: string): Promise<ExitCode> => {
