@@ -20,7 +20,7 @@ export async function boxCommand(p: Paths, argv: readonly string[]): Promise<Exi
     .description('one line per node: how it is, and which layer is broken')
     .option('--json', 'for programs')
     .option('--watch', 'again every two seconds')
-    .addHelpText('after', statusWords() + epilogue('box fleet status'))
+    .addHelpText('after', `${statusWords()}\n${epilogue('box fleet status')}`)
     .action(async (names: string[], o: { json?: true; watch?: true }) => {
       code = await (await import('./status.ts')).fleetStatus(p, names, o)
     })
@@ -29,7 +29,7 @@ export async function boxCommand(p: Paths, argv: readonly string[]): Promise<Exi
     .command('check [node...]')
     .description('can the approval queues be read from this shell?')
     .option('--json', 'for programs')
-    .addHelpText('after', readableWords() + epilogue('box approvals check'))
+    .addHelpText('after', `${readableWords()}\n${epilogue('box approvals check')}`)
     .action(async (names: string[], o: { json?: true }) => {
       code = await (await import('./approvals.ts')).approvalsCheck(p, names, o.json === true)
     })
@@ -39,14 +39,14 @@ export async function boxCommand(p: Paths, argv: readonly string[]): Promise<Exi
     .description('keep every supervisor off a node for a while (root)')
     .option('--for <time>', 'how long: 90s, 30m, 2h, 1d (default 30m, at most 7d)')
     .option('--reason <text>', 'shown in the status, for those who come next')
-    .addHelpText('after', PAUSE_HELP + epilogue('box node pause'))
+    .addHelpText('after', `${PAUSE_HELP}\n${epilogue('box node pause')}`)
     .action(async (name: string, o: { for?: string; reason?: string }) => {
       code = (await import('./pause.ts')).pauseNode(p, name, o)
     })
   node
     .command('resume <node>')
     .description('end a pause now (root)')
-    .addHelpText('after', PAUSE_HELP + epilogue('box node pause'))
+    .addHelpText('after', `${PAUSE_HELP}\n${epilogue('box node pause')}`)
     .action(async (name: string) => {
       code = (await import('./pause.ts')).resumeNode(p, name)
     })

@@ -48,7 +48,10 @@ const EXAMPLES = {
   'chromebox-watchdog': [
     ['chromebox-watchdog muse', 'look once, repair if it is needed'],
     ['chromebox-watchdog muse --dry-run', 'what it would do, and which guard stops it'],
-    ['chromebox-watchdog muse --why', 'layers, last runs and attempts, how the last browser ended'],
+    [
+      'chromebox-watchdog muse --why',
+      'layers, last runs and attempts, how the last browser ended, what it printed',
+    ],
     ['chromebox-watchdog release muse', 'end a hold-down once the cause is fixed'],
   ],
   'ensure-node-supervision': [
@@ -113,7 +116,7 @@ const OWN: Readonly<Partial<Record<Described, Meanings>>> = {
   'ensure-node-supervision': { 0: 'as the registry says', 1: 'something is left to do', 2: 'unknown' },
   'netvm-node-down': { 0: 'nothing of it is left running', 1: 'something is', 2: 'unknown' },
   'netvm-node-up': { 0: 'everything answers', 1: 'something does not', 2: 'unknown' },
-  'netvm-topology': { 0: 'clean', 1: 'something is broken or does not belong', 2: 'not all was seen' },
+  'netvm-topology': { 0: 'clean', 1: 'something is broken or does not belong', 2: 'something was not seen' },
 }
 
 /** The examples as a block of lines. */

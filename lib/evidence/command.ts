@@ -2,12 +2,12 @@ import type { ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { program } from '../cli/program.ts'
 
-const DESCRIPTION = `What the host knows of its nodes, and how.
-
-For each node and supervisor: the verdict of the last run that can be believed, where that is known
-from (unit: systemd's record, receipt, journal, log), how old it is, whether its timer is armed, and
-why anything is not known: no permission, no bus, no journal, rate-limited, never installed, never ran.
-Only what root wrote is believed. Works without root, and in a sandbox.`
+const DESCRIPTION =
+  'What the host knows of its nodes, and how.\n\n' +
+  'For each node and supervisor: the verdict of the last run that can be believed, where that is known from ' +
+  "(unit: systemd's record, receipt, journal, log), how old it is, whether its timer is armed, and why anything " +
+  'is not known: no permission, no bus, no journal, rate-limited, never installed, never ran. Only what root ' +
+  'wrote is believed. Works without root, and in a sandbox.'
 
 /** Runs `host-evidence`. @returns the exit status. @throws NetvmError for the caller to report */
 export async function evidenceCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
