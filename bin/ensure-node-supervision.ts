@@ -1,11 +1,5 @@
-import { reportAndExit } from '../lib/base/errors.ts'
-import { paths } from '../lib/base/paths.ts'
-import { ensureCommand } from '../lib/ensure/cli.ts'
+import { main } from '../lib/cli/main.ts'
+import { ensureCommand } from '../lib/ensure/command.ts'
 
 // ensure-node-supervision <node> | --all | --check: supervision as the registry says, and nothing else.
-ensureCommand(paths(), process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code
-  },
-  (error) => reportAndExit(error, 'ensure-node-supervision'),
-)
+main('ensure-node-supervision', ensureCommand)

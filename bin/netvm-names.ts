@@ -1,11 +1,5 @@
-import { reportAndExit } from '../lib/base/errors.ts'
-import { paths } from '../lib/base/paths.ts'
-import { namesCommand } from '../lib/node/cli.ts'
+import { main } from '../lib/cli/main.ts'
+import { namesCommand } from '../lib/node/command.ts'
 
 // netvm-names <node>: KEY=value lines for `eval`.
-namesCommand(paths(), process.argv.slice(2)).then(
-  (lines) => {
-    for (const line of lines) console.log(line)
-  },
-  (error) => reportAndExit(error, 'netvm-names'),
-)
+main('netvm-names', namesCommand)

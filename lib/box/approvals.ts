@@ -6,14 +6,7 @@ import { collect } from '../evidence/collect.ts'
 import { readable } from '../evidence/decide.ts'
 import { select } from '../evidence/select.ts'
 import { exitBeside, refusedLine } from '../report/refused.ts'
-
-/** What each word means for somebody who is about to read a queue of approvals over CDP. */
-const MEANS = {
-  OK: 'readable over CDP',
-  BLIND: 'queues unverified, not clear: the host says CDP is fine, this shell cannot reach it',
-  DOWN: 'nothing can be read',
-  UNKNOWN: 'queues unverified: neither this shell nor the host can tell',
-} as const
+import { READABLE } from './words.ts'
 
 /**
  * `box approvals check`: whether anything that is read over CDP can be believed from this shell. An
@@ -23,18 +16,18 @@ export async function approvalsCheck(p: Paths, names: readonly string[], json: b
   const { config, nodes, refused, registry } = select(p, names)
   const { judged } = await collect(p, config, nodes)
   const found = judged.map(({ node, facts, verdict }) => ({ node: node.name, ...readable(facts, verdict) }))
-  if (json) process.stdout.write(`${JSON.stringify(found)}\n`)
+  if (json) console.log(JSON.stringify(found))
   else {
     const paint = await style()
     const width = Math.max(4, ...found.map((f) => f.node.length))
     for (const { node, word, why } of found) {
       const color = word === 'OK' ? paint.green : word === 'DOWN' ? paint.red : paint.yellow
       const more = why === '' ? '' : ` (${clean(why)})`
-      process.stdout.write(`${node.padEnd(width)}  ${color(word.padEnd(7))}  ${MEANS[word]}${more}\n`)
+      console.log(`${node.padEnd(width)}  ${color(word.padEnd(7))}  ${READABLE[word]}${more}`)
     }
   }
   // On stderr beside JSON, whose shape programs know.
-  for (const e of refused) (json ? process.stderr : process.stdout).write(`${refusedLine(registry, e)}\n`)
+  for (const e of refused) (json ? console.error : console.log)(refusedLine(registry, e))
   if (found.some((f) => f.word === 'DOWN')) return EXIT.UNHEALTHY
   return exitBeside(found.every((f) => f.word === 'OK') ? EXIT.OK : EXIT.UNKNOWN, refused)
 }

@@ -1,11 +1,12 @@
 import { wallIso } from '../base/clock.ts'
+import { loadConfig } from '../base/config.ts'
 import { UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean, seconds } from '../base/text.ts'
 import { SUPERVISORS } from '../base/types.ts'
 import { Trust } from '../evidence/owner.ts'
-import { select } from '../evidence/select.ts'
+import { findNode, readRegistry } from '../registry/read.ts'
 import { findRepairs, type Repair } from './repairs.ts'
 
 /** Of each log and its one rotated backup; logrotate cuts at 10 MB. */
@@ -18,8 +19,7 @@ const DEFAULT_SHOWN = 20
  */
 export function nodeHistory(p: Paths, name: string, options: { json?: boolean; lines?: string }): ExitCode {
   const count = linesOf(options.lines)
-  const [node] = select(p, [name]).nodes
-  if (node === undefined) return EXIT.USAGE
+  const node = findNode(readRegistry(p, loadConfig(p)), name)
   const trust = new Trust(p)
   const problems: string[] = []
   const repairs: Repair[] = []
@@ -32,13 +32,11 @@ export function nodeHistory(p: Paths, name: string, options: { json?: boolean; l
     }
   repairs.sort((a, b) => a.wallMs - b.wallMs)
   const shown = repairs.slice(-count)
-  if (options.json === true) process.stdout.write(`${JSON.stringify(shown)}\n`)
-  else {
-    for (const r of shown) process.stdout.write(`${repairText(r)}\n`)
-    if (shown.length === 0 && problems.length === 0)
-      process.stdout.write(`no repair of ${node.name} in the logs\n`)
-  }
-  for (const problem of problems) process.stderr.write(`box: not read: ${clean(problem)}\n`)
+  if (options.json) console.log(JSON.stringify(shown))
+  else for (const r of shown) console.log(repairText(r))
+  if (!options.json && shown.length === 0 && problems.length === 0)
+    console.log(`no repair of ${node.name} in the logs`)
+  for (const problem of problems) console.error(`box: not read: ${clean(problem)}`)
   return problems.length > 0 ? EXIT.UNKNOWN : EXIT.OK
 }
 

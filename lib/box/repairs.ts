@@ -4,22 +4,22 @@ import type { LogLine } from '../evidence/types.ts'
 import { type Code, entryOf, type Repaired } from '../report/codes.ts'
 import { oldResult } from '../report/old-lines.ts'
 
-/** One repair of a node, as its lines in a supervisor's log tell it. */
+/** One repair of a node, as its lines in a supervisor's log report it. */
 export interface Repair {
   readonly supervisor: Supervisor
   /** When it ended, wall clock. */
   readonly wallMs: number
   readonly what: Repaired
   /** How it ended; absent in a line of a release that wrote none. */
-  readonly code?: Code
+  readonly code?: Code | undefined
   /** Why it did not help, or what was found after it. */
-  readonly cause?: Code
+  readonly cause?: Code | undefined
   /** The fault it was for; empty when the log does not reach back. */
   readonly before: string
   /** What a look afterwards found. */
   readonly after: string
   /** From the line of the fault to that of the result, in milliseconds; absent when the fault is not in the log. */
-  readonly durationMs?: number
+  readonly durationMs?: number | undefined
   readonly helped: boolean
 }
 
@@ -50,11 +50,11 @@ export function findRepairs(text: string, whole: boolean, supervisor: Supervisor
       supervisor,
       wallMs: line.wallMs,
       what: result.action,
-      ...(line.code === undefined ? {} : { code: line.code }),
-      ...(line.cause === undefined ? {} : { cause: line.cause }),
+      code: line.code,
+      cause: line.cause,
       before: near?.text ?? '',
       after: result.helped ? 'healthy' : line.text,
-      ...(near === undefined ? {} : { durationMs: line.wallMs - near.wallMs }),
+      durationMs: near && line.wallMs - near.wallMs,
       helped: result.helped,
     })
     fault = result.helped ? undefined : line

@@ -1,7 +1,9 @@
 import { clean, seconds } from '../base/text.ts'
 import type { Style } from '../cli/cli.ts'
+import { MARKS, paintState } from '../cli/marks.ts'
 import { phrase } from '../evidence/decide.ts'
 import type { LayerKnowledge, NodeVerdict, PauseFact } from '../evidence/types.ts'
+import { text } from '../report/codes.ts'
 
 /** What the top line says of the host. */
 export interface HostLine {
@@ -14,14 +16,12 @@ export interface HostLine {
 
 export interface NodeLine {
   readonly verdict: NodeVerdict
-  readonly pause?: PauseFact
+  readonly pause?: PauseFact | undefined
 }
 
-const MARK = { ok: '✓', fail: '✗', unknown: '?', absent: '–' } as const
-
-function markOf(k: LayerKnowledge, paint: Style): string {
-  const text = `${k.layer}${MARK[k.state]}`
-  return k.state === 'ok' ? paint.green(text) : k.state === 'fail' ? paint.red(text) : paint.dim(text)
+function markOf({ layer, state }: LayerKnowledge, paint: Style): string {
+  if (state === 'absent') return paint.dim(`${layer}–`)
+  return paintState(paint, state, `${layer}${MARKS[state]}`)
 }
 
 function painter(v: NodeVerdict, paint: Style): (s: string) => string {
@@ -37,13 +37,13 @@ function untilText(wallMs: number, nowMs: number): string {
   return `${day}${iso.slice(11, 16)} UTC (${seconds(Math.max(0, wallMs - nowMs))} left)`
 }
 
-/** What stands behind the marks: why, how it is known, who paused it, what else is the matter. */
+/** What follows the marks: why, how it is known, who paused it, what else is wrong. */
 function remarks({ verdict: v, pause }: NodeLine, nowMs: number): string[] {
   const out: string[] = []
-  if (pause !== undefined)
-    out.push(
-      `paused by ${pause.by}: ${pause.reason || 'no reason given'}, until ${untilText(pause.untilWallMs, nowMs)}`,
-    )
+  if (pause !== undefined) {
+    const paused = text('paused', { by: pause.by, reason: pause.reason || 'no reason given' })
+    out.push(`${paused}, until ${untilText(pause.untilWallMs, nowMs)}`)
+  }
   if (v.reason !== '') out.push(v.reason)
   if (v.source !== 'live' && v.source !== 'none')
     out.push(`${v.source}, ${v.ageMs < 1000 ? 'now' : `${seconds(v.ageMs)} ago`}`)
@@ -54,12 +54,9 @@ function remarks({ verdict: v, pause }: NodeLine, nowMs: number): string[] {
 export function hostText(h: HostLine, paint: Style): string {
   const uplink =
     h.uplink === 'ok' ? paint.green('ok') : h.uplink === 'down' ? paint.red('DOWN') : paint.dim('not known')
-  const timers =
-    h.timers === undefined
-      ? paint.dim('not known')
-      : h.timers.armed === h.timers.of
-        ? `${h.timers.armed}/${h.timers.of} armed`
-        : paint.red(`${h.timers.armed}/${h.timers.of} armed`)
+  const { armed, of } = h.timers ?? {}
+  const armedText = `${armed}/${of} armed`
+  const timers = of === undefined ? paint.dim('not known') : armed === of ? armedText : paint.red(armedText)
   return `${paint.bold(h.name)}  uplink ${uplink} · load ${h.load.toFixed(2)} · timers ${timers}`
 }
 

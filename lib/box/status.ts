@@ -7,14 +7,10 @@ import { isTty, type Style, style } from '../cli/cli.ts'
 import { type Collected, collect } from '../evidence/collect.ts'
 import { phrase } from '../evidence/decide.ts'
 import { exitOf, unknownText } from '../evidence/report.ts'
-import { select } from '../evidence/select.ts'
+import { type Selection, select } from '../evidence/select.ts'
 import type { RowError } from '../registry/read.ts'
+import { refusedLine } from '../report/refused.ts'
 import { type HostLine, hostText, nodeTexts } from './screen.ts'
-
-export interface StatusOptions {
-  readonly json?: boolean
-  readonly watch?: boolean
-}
 
 /** Between two screens of `--watch`, in ms. */
 const WATCH_MS = 2_000
@@ -43,28 +39,20 @@ function toJson(c: Collected, refused: readonly RowError[]): unknown {
       ...v,
       text: phrase(v),
       unknowns: v.unknowns.map(unknownText),
-      ...(facts.intent === undefined ? {} : { pause: facts.intent }),
+      pause: facts.intent,
     })),
     refused,
   }
 }
 
-function toText(c: Collected, refused: readonly RowError[], paint: Style): string {
-  const lines = c.judged.map(({ verdict, facts }) => ({
-    verdict,
-    ...(facts.intent === undefined ? {} : { pause: facts.intent }),
-  }))
+function toText(c: Collected, { refused, registry }: Selection, paint: Style): string {
+  const lines = c.judged.map(({ verdict, facts }) => ({ verdict, pause: facts.intent }))
   const out = [hostText(hostLine(c), paint)]
   for (const b of c.sight.blind)
     out.push(paint.yellow(`this shell cannot see the host's ${clean(b)}; [*] is evidence`))
   out.push(...nodeTexts(lines, c.at.wallMs, paint))
   if (c.judged.length === 0) out.push('no active node in the registry')
-  for (const r of refused)
-    out.push(
-      paint.red(
-        `registry line ${r.line}: ${clean(r.name ?? 'row')} refused: ${clean(r.reason)}; nobody watches it`,
-      ),
-    )
+  for (const r of refused) out.push(paint.red(clean(refusedLine(registry, r), 400)))
   const unsure = c.judged.filter((j) => j.verdict.beneath === 'UNKNOWN').map((j) => j.node.name)
   if (unsure.length > 0) out.push(paint.dim(`why unknown: host-evidence ${unsure.slice(0, 6).join(' ')}`))
   return out.join('\n')
@@ -74,25 +62,25 @@ function toText(c: Collected, refused: readonly RowError[], paint: Style): strin
 export async function fleetStatus(
   p: Paths,
   names: readonly string[],
-  options: StatusOptions,
+  options: { json?: true; watch?: true },
 ): Promise<ExitCode> {
   const paint = await style()
   const once = async (clear: string): Promise<ExitCode> => {
     // Anew each time: rows come and go while somebody watches.
-    const { config, nodes, refused } = select(p, names)
-    const c = await collect(p, config, nodes)
-    const text = options.json === true ? JSON.stringify(toJson(c, refused)) : toText(c, refused, paint)
-    process.stdout.write(`${clear}${text}\n`)
-    return exitOf(c, refused.length)
+    const of = select(p, names)
+    const c = await collect(p, of.config, of.nodes)
+    const text = options.json ? JSON.stringify(toJson(c, of.refused)) : toText(c, of, paint)
+    console.log(`${clear}${text}`)
+    return exitOf(c, of.refused.length)
   }
-  if (options.watch !== true) return once('')
-  const clear = options.json !== true && isTty() ? '\u001b[H\u001b[2J' : ''
+  if (!options.watch) return once('')
+  const clear = !options.json && isTty() ? '\u001b[H\u001b[2J' : ''
   for (;;) {
     try {
       await once(clear)
     } catch (err) {
       // Somebody is editing the registry, perhaps: say so, and look again.
-      process.stderr.write(`box: ${errorLine(err)}\n`)
+      console.error(`box: ${errorLine(err)}`)
     }
     await new Promise((resolve) => setTimeout(resolve, WATCH_MS))
   }

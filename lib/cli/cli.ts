@@ -58,7 +58,7 @@ export function requireRoot(program: string, stillSee?: string): void {
 
 /** A mistake that commander found on a command line, as ours. @param help the command that explains the use */
 export function misused(err: { readonly message: string }, help: string): UsageError {
-  return new UsageError(err.message.replace(/^error: /, ''), help)
+  return new UsageError(err.message.replace(/^error: |\.$/g, ''), help)
 }
 
 type Paint = (text: string) => string

@@ -1,17 +1,22 @@
+import { UsageError } from '../base/errors.ts'
 import { misused, outliveReader } from './cli.ts'
-import { examples } from './examples.ts'
+import { type Described, epilogue } from './examples.ts'
 
-/** A commander program whose mistakes come out as our own errors, with exit code 64. */
-export async function program(name: Parameters<typeof examples>[0], description: string) {
+/**
+ * A commander program whose help ends with exit statuses and examples, and whose mistakes come out as our own
+ * errors, with exit code 64. Commands added to it inherit that. `--help` ends the process with 0.
+ */
+export async function program(name: Described, description: string) {
   outliveReader()
   const { Command } = await import('commander')
-  const command = new Command(name)
+  return new Command(name)
     .description(description)
-    .addHelpText('after', examples(name))
-    .showHelpAfterError(false)
-  command.configureOutput({ writeErr: () => {} }).exitOverride((error) => {
-    if (error.exitCode === 0) process.exit(0)
-    throw misused(error, `${name} --help`)
-  })
-  return command
+    .addHelpText('after', epilogue(name))
+    .configureOutput({ writeErr: () => {} })
+    .exitOverride((error) => {
+      if (error.exitCode === 0) process.exit(0)
+      const help = `${name} --help`
+      // A group of commands alone prints its help on stderr, which is silenced above.
+      throw error.code === 'commander.help' ? new UsageError('which command?', help) : misused(error, help)
+    })
 }

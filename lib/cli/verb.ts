@@ -1,6 +1,6 @@
-import { UsageError } from '../base/errors.ts'
-import { clean } from '../base/text.ts'
 import { assertNodeName } from '../registry/names.ts'
+import type { Described } from './examples.ts'
+import { program } from './program.ts'
 
 export interface VerbAndNode {
   readonly verb: 'up' | 'down'
@@ -8,17 +8,24 @@ export interface VerbAndNode {
 }
 
 /**
- * The arguments of the programs that units call: `up NODE` or `down NODE`.
+ * The arguments of the programs that units call: `up NODE` or `down NODE`. Plain words, as a unit gives them, do
+ * without commander: they stand in the way of a repair.
  * @param argv arguments only
- * @throws UsageError naming the word that does not fit
+ * @throws UsageError
  */
-export function verbAndNode(program: string, argv: readonly string[]): VerbAndNode {
+export async function verbAndNode(
+  name: Described,
+  description: string,
+  argv: readonly string[],
+): Promise<VerbAndNode> {
   const [verb, node, ...more] = argv
-  const next = `${program} --help`
-  if (verb !== 'up' && verb !== 'down') {
-    throw new UsageError(verb === undefined ? 'up or down?' : `unknown command "${clean(verb, 60)}"`, next)
-  }
-  if (node === undefined) throw new UsageError(`${verb} which node?`, next)
-  if (more.length > 0) throw new UsageError(`too many arguments: "${clean(more[0] ?? '', 60)}"`, next)
-  return { verb, node: assertNodeName(node) }
+  if ((verb === 'up' || verb === 'down') && node !== undefined && !node.startsWith('-') && more.length === 0)
+    return { verb, node: assertNodeName(node) }
+  const command = await program(name, description)
+  const { Argument } = await import('commander')
+  command
+    .addArgument(new Argument('<up or down>').choices(['up', 'down']))
+    .argument('<node>', 'name of the node')
+  command.parse(argv, { from: 'user' })
+  return { verb: command.args[0] === 'up' ? 'up' : 'down', node: assertNodeName(command.args[1] ?? '') }
 }

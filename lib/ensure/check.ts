@@ -10,7 +10,7 @@ import { PERIOD_MS } from '../evidence/owners.ts'
 import { activeLocalNodes, findNode, readRegistry } from '../registry/read.ts'
 import { readReceipt } from '../store/receipts.ts'
 import { decideDrift, watchdogTimer } from './decide.ts'
-import { findingLine, hookPath } from './ensure.ts'
+import { hookPath, noteLine, unrepaired } from './ensure.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { type Point, prove } from './proof.ts'
 import type { Observation } from './types.ts'
@@ -29,15 +29,11 @@ export async function checkCommand(ctx: EnsureContext, only?: string): Promise<E
   const active = activeLocalNodes(registry, hostname()).map((n) => n.name)
   const nodes = active.filter((n) => only === undefined || n === only)
   const points = await proof(ctx, seen, nodes)
-  for (const point of points.filter((x) => x.ok)) console.log(`ok       ${clean(pointLine(point), 300)}`)
+  for (const point of points.filter((x) => x.ok)) console.log(`ok       ${clean(noteLine(point), 300)}`)
   if (drift.length === 0) console.log('ok       units, timers and settings are as the registry says')
-  const unmet = [...drift.map(findingLine), ...points.filter((x) => !x.ok).map(pointLine)]
-  for (const line of unmet) console.log(`NOT MET  ${clean(line, 400)}`)
+  const unmet = [...drift.map(unrepaired), ...points.filter((x) => !x.ok)]
+  for (const note of unmet) console.log(`NOT MET  ${clean(noteLine(note), 400)}`)
   return unmet.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
-}
-
-function pointLine(point: Point): string {
-  return `${point.scope}: ${point.text}${point.next === undefined ? '' : `; next: ${point.next}`}`
 }
 
 async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly string[]): Promise<Point[]> {

@@ -17,11 +17,18 @@ const LOCK_WAIT_MS = 60_000
 /** A repair may show what could not be seen before it (a timer whose unit file was missing). */
 const ROUNDS = 3
 
+/** One thing that was changed, or is still wrong. */
+export interface Note {
+  /** A node, or `fleet`. */
+  readonly scope: string
+  readonly text: string
+  /** The command for a person. */
+  readonly next?: string | undefined
+}
+
 export interface EnsureResult {
-  /** One line per thing that was changed. */
-  readonly did: readonly string[]
-  /** One line per thing that is still wrong. */
-  readonly left: readonly string[]
+  readonly did: readonly Note[]
+  readonly left: readonly Note[]
   readonly exitCode: ExitCode
   readonly node?: Node
   /** The row was made, or made active, by this run. */
@@ -41,9 +48,14 @@ export interface EnsureTarget {
 /** What the `settings` stage repairs. */
 const SETTINGS = ['unit-file-missing', 'needs-reload', 'settings-missing', 'settings-differ', 'queue-missing']
 
-/** One line of a finding that nobody repaired: what is wrong, and the command for a person. */
-export function findingLine(f: Finding): string {
-  return `${f.scope}: ${f.says}; next: ${nextOf(f)}`
+/** One line for people. */
+export function noteLine({ scope, text, next }: Note): string {
+  return `${scope}: ${text}${next === undefined ? '' : `; next: ${next}`}`
+}
+
+/** A finding that nobody repaired. */
+export function unrepaired(f: Finding): Note {
+  return { scope: f.scope, text: f.says, next: nextOf(f) }
 }
 
 function nextOf(f: Finding): string {
@@ -51,12 +63,12 @@ function nextOf(f: Finding): string {
 }
 
 /** What stayed after it was acted on: doing so again would change as little. */
-function futileLine(f: Finding, refused: ReadonlyMap<string, string>): string {
-  if (f.actions.length === 0) return findingLine(f)
+function futile(f: Finding, refused: ReadonlyMap<string, string>): Note {
+  if (f.actions.length === 0) return unrepaired(f)
   const units = unitsOf(f)
   const why = units.map((unit) => refused.get(unit)).find((text) => text !== undefined)
   const next = ['systemctl status', ...units.slice(0, 1)].join(' ')
-  return `${f.scope}: ${f.says}, and still is: ${why ?? `${f.did}, to no effect`}; next: ${next}`
+  return { scope: f.scope, text: `${f.says}, and still is: ${why ?? `${f.did}, to no effect`}`, next }
 }
 
 function unitsOf(f: Finding): string[] {
@@ -86,7 +98,7 @@ export async function ensure(
   return withLock(ctx.p, 'fleet', doing, opts, async () => {
     const row =
       target.node === undefined ? undefined : await ensureRow(ctx, target.node, target.row ?? { add: false })
-    const did = row?.did.map((line) => `${row.node.name}: ${line}`) ?? []
+    const did: Note[] = row?.did.map((text) => ({ scope: row.node.name, text })) ?? []
     const left = await repairAll(ctx, target, did).catch((err) => {
       throw row?.activated ? rowLeft(err, row.node.name) : err
     })
@@ -95,8 +107,8 @@ export async function ensure(
   })
 }
 
-/** Repairs what can be repaired, adding a line for each to `did`. Returns a line for what is left. */
-async function repairAll(ctx: EnsureContext, target: EnsureTarget, did: string[]): Promise<string[]> {
+/** Repairs what can be repaired, adding it to `did`. Returns what is left. */
+async function repairAll(ctx: EnsureContext, target: EnsureTarget, did: Note[]): Promise<Note[]> {
   let findings: Finding[] = []
   let todo: Finding[] = []
   const refused = new Map<string, string>()
@@ -107,7 +119,7 @@ async function repairAll(ctx: EnsureContext, target: EnsureTarget, did: string[]
     // A command that ended well is no proof: what was done is said when it is seen.
     const still = new Set(findings.filter((f) => f.actions.length > 0).map(key))
     const repaired = (f: Finding) => !still.has(key(f)) && unitsOf(f).every((unit) => !refused.has(unit))
-    for (const f of todo.filter(repaired)) did.push(`${f.scope}: ${f.says}: ${f.did}`)
+    for (const f of todo.filter(repaired)) did.push({ scope: f.scope, text: `${f.says}: ${f.did}` })
     todo = findings.filter((f) => f.actions.length > 0 && !tried.has(key(f)))
     if (todo.length === 0 || round === ROUNDS) break
     for (const [unit, why] of await carryOut(ctx.p, todo)) refused.set(unit, why)
@@ -116,7 +128,7 @@ async function repairAll(ctx: EnsureContext, target: EnsureTarget, did: string[]
     for (const { node } of seen.nodes) recordHook(ctx, node.name, target.by)
   }
   if (target.node !== undefined) recordHook(ctx, target.node, target.by)
-  return findings.map((f) => (tried.has(key(f)) ? futileLine(f, refused) : findingLine(f)))
+  return findings.map((f) => (tried.has(key(f)) ? futile(f, refused) : unrepaired(f)))
 }
 
 function inScope(f: Finding, { node, stage }: EnsureTarget): boolean {

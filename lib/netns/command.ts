@@ -1,7 +1,7 @@
 import { ConfigError } from '../base/errors.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import { requireRoot } from '../cli/cli.ts'
-import { examples } from '../cli/examples.ts'
 import { verbAndNode } from '../cli/verb.ts'
 import { deriveNames } from '../registry/names.ts'
 import { readNodeEnv } from '../registry/node-env.ts'
@@ -22,28 +22,26 @@ export function networkOf(p: Paths, node: string): NetworkWant | undefined {
   return { node, netns: env.NETNS, veth: env.VETH, vpeer: env.VPEER, gw: env.GW, peer: env.PEER_IP }
 }
 
-/** `netvm-netns up|down <node>`: what netvm-netns@.service runs. Returns one line per thing it did. */
-export async function netnsCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
-  if (argv[0] === '--help' || argv[0] === '-h') return [`usage: ${USAGE}`, examples('netvm-netns')]
-  const { verb, node } = verbAndNode('netvm-netns', argv)
+/** `netvm-netns up|down <node>`: what netvm-netns@.service runs. Prints one line per thing it did. */
+export async function netnsCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
+  const about = 'The network namespace of a node, made or removed.'
+  const { verb, node } = await verbAndNode('netvm-netns', about, argv)
   requireRoot('netvm-netns')
   // Not the node lock: whoever starts our unit may hold that one.
-  return withLock(p, `netns-${node}`, `netvm-netns ${verb}`, { waitMs: LOCK_WAIT_MS }, async () => {
-    const want = networkOf(p, node)
-    if (verb === 'up') {
-      if (want) return networkUp(p, want)
-      throw new ConfigError(
-        `no settings for node ${node} at ${nodeEnvPath(p, node)}`,
-        `netvm-node-up ${node}`,
-      )
-    }
-    return down(p, want ?? { ...deriveNames(node), node })
-  })
+  const opts = { waitMs: LOCK_WAIT_MS }
+  const work = () => (verb === 'up' ? up(p, node) : down(p, node))
+  for (const line of await withLock(p, `netns-${node}`, `netvm-netns ${verb}`, opts, work)) console.log(line)
+  return EXIT.OK
 }
 
-const USAGE = 'netvm-netns up NODE, or netvm-netns down NODE'
+function up(p: Paths, node: string): Promise<string[]> {
+  const want = networkOf(p, node)
+  if (want) return networkUp(p, want)
+  throw new ConfigError(`no settings for node ${node} at ${nodeEnvPath(p, node)}`, `netvm-node-up ${node}`)
+}
 
-async function down(p: Paths, want: NetworkWant): Promise<string[]> {
+async function down(p: Paths, node: string): Promise<string[]> {
+  const want = networkOf(p, node) ?? { ...deriveNames(node), node }
   const left = await inhabitants(p, want)
   const lines = await networkDown(p, want)
   // The namespace has lost its name; these keep it alive without one.

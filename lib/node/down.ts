@@ -1,8 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Config } from '../base/config.ts'
-import { deadlineIn } from '../base/deadline.ts'
+import { deadlineIn, sleep } from '../base/deadline.ts'
 import { ConfigError, UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
@@ -12,7 +11,7 @@ import { profileLeftovers } from '../browser/processes.ts'
 import { dropIn } from '../ensure/settings.ts'
 import { run } from '../host/exec.ts'
 import { signal } from '../host/proc.ts'
-import { askSystemd, systemctlOk } from '../host/systemctl.ts'
+import { systemctlOk } from '../host/systemctl.ts'
 import { daemonReload } from '../host/systemd.ts'
 import { networkOf } from '../netns/command.ts'
 import type { NetworkWant } from '../netns/plan.ts'
@@ -21,38 +20,27 @@ import { inhabitants, networkDown } from '../netns/setup.ts'
 import { setCell } from '../registry/edit.ts'
 import { assertNodeName, deriveNames } from '../registry/names.ts'
 import { findNode, isLocal, readRegistry } from '../registry/read.ts'
-import { withLock } from '../store/lock.ts'
 import { withdrawHandover } from '../tunnel/handover.ts'
+import { JOB_MS, type NodeContext, POLL_MS, poll, states, underLock, unitsOf } from './context.ts'
 
-/** How long to wait for a supervisor that works on the node, in milliseconds. */
-const LOCK_WAIT_MS = 120_000
-/** Deadline of one systemctl call in milliseconds: a browser may take its TimeoutStopSec of 15 s. */
-const JOB_MS = 60_000
 /** From TERM to KILL for what was left in the namespace, in milliseconds. */
 const KILL_AFTER_MS = 2000
 /** How long the watchdog's last run may take to find that its row is retired, in milliseconds. */
 const WATCHDOG_END_MS = 5000
 
-export interface DownContext {
-  readonly p: Paths
-  readonly config: Config
-  readonly say: (part: string, text: string) => void
-}
-
 /**
  * `netvm-node-down`: the row first, so that nothing brings back what is taken down; then supervision, the
  * browser, relay, tunnel and namespace; then the files. The profile and the tunnel's keys stay.
  */
-export async function nodeDown(ctx: DownContext, name: string): Promise<ExitCode> {
+export async function nodeDown(ctx: NodeContext, name: string): Promise<ExitCode> {
   assertNodeName(name)
   const network = () => networkOf(ctx.p, name) ?? { ...deriveNames(name), node: name }
   // A mistake needs no lock, and leaves none behind.
   rowToRetire(ctx, name, network())
-  const opts = { waitMs: LOCK_WAIT_MS, onWait: (message: string) => ctx.say('wait', message) }
-  return withLock(ctx.p, `node-${name}`, 'taking the node down', opts, async () => {
+  return underLock(ctx, name, 'taking the node down', async () => {
     const want = network()
     // A row that is retired while nothing can be stopped is a browser that runs and that nobody watches.
-    await askSystemd(unitsOf(name), ['ActiveState'])
+    await notInactive(name)
     await retireRow(ctx, name, want)
     await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
@@ -71,7 +59,7 @@ export async function nodeDown(ctx: DownContext, name: string): Promise<ExitCode
  * The row to retire; undefined without one when something of the node is still there to be cleared away.
  * @throws ConfigError, UsageError for a row that is not ours to retire, or a name that nothing has
  */
-function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | undefined {
+function rowToRetire(ctx: NodeContext, name: string, want: NetworkWant): Node | undefined {
   const parsed = readRegistry(ctx.p, ctx.config)
   const row = parsed.nodes.find((n) => n.name === name)
   if (row !== undefined) {
@@ -82,7 +70,7 @@ function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | 
       `ssh ${row.host} netvm-node-down ${name}`,
     )
   }
-  // A row that is there and cannot be read would stay active and bring the node back once it is mended.
+  // A row that is there and cannot be read would stay active and bring the node back once it is corrected.
   if (parsed.errors.some((error) => error.name === name)) findNode(parsed, name)
   const nameless = parsed.errors.find((error) => error.name === undefined)
   if (nameless !== undefined) {
@@ -98,7 +86,7 @@ function rowToRetire(ctx: DownContext, name: string, want: NetworkWant): Node | 
   return undefined
 }
 
-async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+async function retireRow(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const row = rowToRetire(ctx, name, want)
   if (row === undefined) return ctx.say('row', `none in ${ctx.config.registry}`)
   if (await setCell(ctx.config.registry, name, 'status', 'retired')) {
@@ -106,72 +94,58 @@ async function retireRow(ctx: DownContext, name: string, want: NetworkWant): Pro
   }
 }
 
-/** Every unit of a node, in the order of stopping: supervision first, the namespace last. */
-function unitsOf(name: string): string[] {
-  return [
-    `netvm-node@${name}.target`,
-    `chromebox-watchdog@${name}.timer`,
-    `chromebox@${name}.service`,
-    `cdp-relay@${name}.socket`,
-    `cdp-relay@${name}.service`,
-    `netvm-tunnel@${name}.service`,
-    // The browser's end has started it once more; it finds a retired row.
-    `chromebox-watchdog@${name}.service`,
-    `netvm-netns@${name}.service`,
-  ]
-}
-
-async function stopUnits(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
-  const units = unitsOf(name)
-  const [target = '', timer = '', browser = ''] = units
-  const running = (await states(units)).filter(([, state]) => state !== 'inactive').map(([unit]) => unit)
+async function stopUnits(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
+  const { target, timer, browser, socket, relay, tunnel, watchdog, netns } = unitsOf(name)
+  const running = (await notInactive(name)).map(([unit]) => unit)
   await systemctl(['disable'], [target, timer])
   await systemctl(['stop'], [target, timer])
   await systemctl(['stop'], [browser])
-  await watchdogEnd(name)
-  await systemctl(['stop'], units.slice(3, -1))
+  await watchdogEnd(watchdog)
+  await systemctl(['stop'], [socket, relay, tunnel, watchdog])
   // While the namespace has its name, who is in it can be found.
   await emptyNamespace(ctx, want)
-  await systemctl(['stop'], units.slice(-1))
-  await systemctl(['reset-failed'], units, true)
+  await systemctl(['stop'], [netns])
+  await systemctl(['reset-failed'], Object.values(unitsOf(name)), true)
   if (running.length > 0) ctx.say('units', `stopped ${running.join(' ')}`)
 }
 
 /**
- * The browser's end starts the watchdog once more. It finds a retired row and ends by itself; ended by us it
- * would leave a failure in the journal that was none.
+ * The browser's end starts the watchdog once more. It finds a retired row and ends; ended by us it would leave a
+ * failure in the journal that was none.
  */
-async function watchdogEnd(name: string): Promise<void> {
-  const deadline = deadlineIn(WATCHDOG_END_MS)
-  while (deadline.leftMs() > 0) {
-    const [[, state] = ['', 'inactive']] = await states([`chromebox-watchdog@${name}.service`])
-    if (state === 'inactive' || state === 'failed') return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
+async function watchdogEnd(unit: string): Promise<void> {
+  const state = async () => (await states([unit])).get(unit) ?? ''
+  await poll(deadlineIn(WATCHDOG_END_MS), state, (word) => word === 'inactive' || word === 'failed')
+}
+
+/** The units of a node that are not inactive, and their states. */
+async function notInactive(name: string): Promise<[string, string][]> {
+  return [...(await states(Object.values(unitsOf(name))))].filter(([, state]) => state !== 'inactive')
 }
 
 /** Whatever else somebody runs in the namespace would keep it alive without a name. */
-async function emptyNamespace(ctx: DownContext, want: NetworkWant): Promise<void> {
+async function emptyNamespace(ctx: NodeContext, want: NetworkWant): Promise<void> {
   const [gone, dead] = [deadlineIn(KILL_AFTER_MS), deadlineIn(2 * KILL_AFTER_MS)]
-  const told = new Set<number>()
+  const asked = new Set<number>()
   for (;;) {
     const left = (await inhabitants(ctx.p, want)).filter(({ pid }) => pid !== process.pid)
     if (left.length === 0) return
     for (const { pid, comm } of left) {
-      if (!told.has(pid)) ctx.say('netns', `ending pid ${pid} (${comm}), which runs in ${want.netns}`)
+      if (!asked.has(pid)) ctx.say('netns', `ending pid ${pid} (${comm}), which runs in ${want.netns}`)
       const late = gone.leftMs() === 0
-      if (!told.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
-      told.add(pid)
+      if (!asked.has(pid) || late) signal(pid, late ? 'SIGKILL' : 'SIGTERM')
+      asked.add(pid)
     }
-    // A process that even KILL does not end is told as left over.
+    // A process that even KILL does not end is reported as left over.
     if (dead.leftMs() === 0) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await sleep(POLL_MS)
   }
 }
 
-async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): Promise<void> {
+async function removeFiles(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const { p } = ctx
-  const dropIns = [`cdp-relay@${name}.socket`, `chromebox-watchdog@${name}.timer`].map((u) => dropIn(p, u))
+  const { socket, timer } = unitsOf(name)
+  const dropIns = [socket, timer].map((unit) => dropIn(p, unit))
   const hadDropIns = dropIns.some((path) => existsSync(path))
   const files = [
     nodeEnvPath(p, name),
@@ -190,7 +164,7 @@ async function removeFiles(ctx: DownContext, name: string, want: NetworkWant): P
 }
 
 async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<string[]> {
-  const active = (await states(unitsOf(name))).filter(([, state]) => state !== 'inactive')
+  const active = await notInactive(name)
   const profile = profileLeftovers(p, profileDir(p, name))
   return [
     ...active.map(([unit, state]) => `${unit} is ${state}; next: systemctl stop ${unit}`),
@@ -200,11 +174,6 @@ async function leftovers(p: Paths, name: string, want: NetworkWant): Promise<str
     ...(existsSync(`/sys/class/net/${want.veth}`) ? [`${want.veth}; next: ip link del ${want.veth}`] : []),
     ...(existsSync(join(p.netnsDir, want.netns)) ? [`${want.netns}; next: ip netns del ${want.netns}`] : []),
   ]
-}
-
-async function states(units: readonly string[]): Promise<[string, string][]> {
-  const shown = await askSystemd(units, ['ActiveState'])
-  return units.map((unit) => [unit, shown[unit]?.ActiveState ?? 'inactive'])
 }
 
 function systemctl(verb: readonly string[], units: readonly string[], tolerant = false): Promise<void> {

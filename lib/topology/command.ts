@@ -4,23 +4,24 @@ import { UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
+import { style } from '../cli/cli.ts'
+import { program } from '../cli/program.ts'
 import { isLocal, readRegistry } from '../registry/read.ts'
 import { exitBeside, refusedLine } from '../report/refused.ts'
 import { judgeTopology } from './judge.ts'
 import { observeTopology } from './observe.ts'
 import type { Topology } from './types.ts'
 
-const HELP = `Usage: netvm-topology [--json]
-The fleet of this host as it is, by connectivity, and what does not belong, with the command that removes it.
-Exit status: 0 clean, 1 something is broken or does not belong, 2 not everything could be looked at.`
+const DESCRIPTION =
+  'The fleet of this host as it is, by connectivity, and what does not belong, with the command that removes it.'
 
 /** `netvm-topology [--json]`. Changes nothing. @throws ConfigError, UsageError */
 export async function topologyCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
-  if (argv.includes('--help') || argv.includes('-h')) {
-    console.log(`${HELP}\n${(await import('../cli/examples.ts')).examples('netvm-topology')}`)
-    return EXIT.OK
-  }
-  const odd = argv.find((arg) => arg !== '--json')
+  const command = (await program('netvm-topology', DESCRIPTION))
+    .option('--json', 'for programs')
+    .allowExcessArguments()
+    .parse(argv, { from: 'user' })
+  const [odd] = command.args
   if (odd !== undefined)
     throw new UsageError(`netvm-topology does not take "${clean(odd, 60)}"`, 'netvm-topology --help')
   const config = loadConfig(p)
@@ -30,11 +31,11 @@ export async function topologyCommand(p: Paths, argv: readonly string[]): Promis
     isLocal(row, host),
   )
   const exit = exitBeside(topologyExit(topology), registry.errors)
-  if (argv.length > 0) {
+  if (command.opts<{ json?: true }>().json) {
     console.log(JSON.stringify({ version: 1, exit, ...topology, refused: registry.errors }, null, 2))
     return exit
   }
-  const [{ printTopology }, { style }] = await Promise.all([import('./print.ts'), import('../cli/cli.ts')])
+  const { printTopology } = await import('./print.ts')
   for (const line of printTopology(topology, await style())) console.log(line)
   for (const e of registry.errors) console.log(refusedLine(registry, e))
   return exit

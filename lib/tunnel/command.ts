@@ -1,30 +1,27 @@
 import { readFileSync } from 'node:fs'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { requireRoot } from '../cli/cli.ts'
-import { examples } from '../cli/examples.ts'
 import { verbAndNode } from '../cli/verb.ts'
 import { ifNames } from '../registry/names.ts'
 import { readNodeEnv } from '../registry/node-env.ts'
 import type { Engine } from './device.ts'
 import { type TunnelNames, tunnelDown, tunnelNames, tunnelUp } from './setup.ts'
 
-const USAGE = 'netvm-tunnel up <node> | netvm-tunnel down <node>'
-
 /** Given by the unit's tunnel-start alone: see `madeBeside`. */
 const BESIDE = '--device-from-stdin'
 
-/** `netvm-tunnel up|down <node>`: what netvm-tunnel@.service runs. Returns the lines to print. */
-export async function tunnelCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
-  if (argv[0] === '--help' || argv[0] === '-h') return [`usage: ${USAGE}`, examples('netvm-tunnel')]
+/** `netvm-tunnel up|down <node>`: what netvm-tunnel@.service runs. Prints what it ignored. */
+export async function tunnelCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   const beside = argv[0] === 'up' && argv[2] === BESIDE
-  const { verb, node } = verbAndNode('netvm-tunnel', beside ? argv.filter((arg) => arg !== BESIDE) : argv)
+  const words = beside ? argv.filter((arg) => arg !== BESIDE) : argv
+  const { verb, node } = await verbAndNode('netvm-tunnel', 'The tunnel of a node, made or removed.', words)
   requireRoot('netvm-tunnel')
   if (verb === 'up') {
     const { ignored } = await tunnelUp(p, tunnelNames(p, node), beside ? madeBeside : undefined)
-    return ignored.map((line) => `netvm-tunnel: ${line}`)
-  }
-  await tunnelDown(p, namesForDown(p, node))
-  return []
+    for (const line of ignored) console.log(`netvm-tunnel: ${line}`)
+  } else await tunnelDown(p, namesForDown(p, node))
+  return EXIT.OK
 }
 
 /**

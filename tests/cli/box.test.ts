@@ -114,7 +114,7 @@ describe('box fleet status', () => {
     const root = new Root(t, [row('muse', 10), row('BAD!', 20), row('old', 30, 'retired')])
     root.receipts('muse')
     const r = root.run('box', 'fleet', 'status')
-    assert.match(r.stdout, /registry line 4: .* refused: /)
+    assert.match(r.stdout, rx`^${says('row-refused', { line: 4, name: '', why: /.*BAD!.*/ })}; next: editor `)
     assert.match(r.stdout, /^muse/m)
     assert.doesNotMatch(r.stdout, /^old/m)
     assert.equal(r.status, 2)

@@ -3,21 +3,31 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { patience } from './unit.ts'
 
 /** Between two looks, in milliseconds of real time. */
-const POLL_MS = 10
+const POLL_MS = 50
 
 /**
- * Looks until `look` holds. Only a failing test reaches the deadline, which is in milliseconds of a quick machine
+ * Looks until `look` gives something truthy, and returns that; a look that throws is none. Throws with the last thing
+ * seen when the deadline is over. Only a failing test reaches it, so it is in milliseconds of a quick machine
  * (tests/kit/unit.ts makes it one of this machine).
  */
-export async function until(
+export async function until<T>(
   what: string,
-  look: () => boolean | Promise<boolean>,
+  look: () => T | Promise<T>,
   deadlineMs = 30_000,
-): Promise<void> {
+  everyMs = POLL_MS,
+): Promise<Exclude<T, null | undefined | false | '' | 0>> {
   const end = performance.now() + patience(deadlineMs)
-  while (!(await look())) {
-    assert.ok(performance.now() < end, `not within ${patience(deadlineMs)} ms: ${what}`)
-    await pause(POLL_MS)
+  for (;;) {
+    let last: unknown
+    try {
+      last = await look()
+      if (last) return last as Exclude<T, null | undefined | false | '' | 0>
+    } catch (error) {
+      last = error
+    }
+    if (performance.now() > end)
+      throw new Error(`not within ${patience(deadlineMs)} ms: ${what}; last seen: ${String(last)}`)
+    await pause(everyMs)
   }
 }
 
@@ -26,7 +36,7 @@ export function blockUntil(what: string, look: () => boolean, deadlineMs = 30_00
   const end = performance.now() + patience(deadlineMs)
   while (!look()) {
     assert.ok(performance.now() < end, `not within ${patience(deadlineMs)} ms: ${what}`)
-    blockFor(POLL_MS)
+    blockFor(10)
   }
 }
 

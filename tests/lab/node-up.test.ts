@@ -46,7 +46,7 @@ before(async () => {
 test('from nothing: one command, every part named, and a second run changes nothing', () => {
   for (const line of [
     /^settings: row added to \/etc\/netvm\/NODES\.md: port 9410, 10\.201\.35\.0\/30$/m,
-    /^netns: warp-muse made$/m,
+    /^netns: warp-muse created$/m,
     /^egress: none \(no \/etc\/netvm\/wireguard\/muse\.conf\)$/m,
     /^browser: pid \d+, CDP on 127\.0\.0\.1:9410$/m,
     /^page: .*Chat/m,
@@ -107,7 +107,7 @@ test('namespace taken away under a living node: only that node is made again', a
   assert.equal(state(`netvm-netns@${NODE}.service`), 'active', 'the unit has not noticed')
   const run = up()
   assert.equal(run.code, 0, run.all)
-  assert.match(run.stdout, /^netns: warp-muse was taken away/m)
+  assert.match(run.stdout, /^netns: warp-muse was removed/m)
   assert.notEqual(browser(NODE)?.pid, was?.pid)
   assert.match(relay(), /"Browser"/)
   await untilTitled(NODE)
@@ -139,7 +139,7 @@ test('a port that was changed in the row: relay and browser follow', (t) => {
     /^settings: unit settings differ from the row \(settings, relay address\): written/m,
   )
   assert.match(run.stdout, /^browser: restarting it: its port is 9410, the row says 9411$/m)
-  assert.match(run.stdout, /^relay: binding it anew/m)
+  assert.match(run.stdout, /^relay: binding it again/m)
   assert.match(relay(), /"Browser"/)
   writeFileSync('/etc/netvm/NODES.md', registry)
   assert.equal(up().code, 0)

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Node } from '../../lib/base/types.ts'
-import { DEFAULT_PAUSE_MS, parseDuration } from '../../lib/box/duration.ts'
-import { makePause, removePause, whoAsks, writePause } from '../../lib/box/intent-write.ts'
+import {
+  DEFAULT_PAUSE_MS,
+  makePause,
+  parseDuration,
+  removePause,
+  whoAsks,
+  writePause,
+} from '../../lib/box/pause.ts'
 import { findRepairs } from '../../lib/box/repairs.ts'
 import { hostText, nodeTexts } from '../../lib/box/screen.ts'
 import { hostLine } from '../../lib/box/status.ts'

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
+import { UsageError } from '../../lib/base/errors.ts'
 import { byHand, plainTick } from '../../lib/cli/cli.ts'
+import { epilogue } from '../../lib/cli/examples.ts'
+import { verbAndNode } from '../../lib/cli/verb.ts'
 
 const TICKS: [string[], string | undefined][] = [
   [['muse'], 'muse'],
@@ -103,3 +106,33 @@ test('requireRoot: root passes, anybody else is told what can still be seen', ()
   )
   assert.equal(inProcess(as(1000), { env: { NETVM_ROOT: '/tmp/x' } }).stdout, 'passed\n')
 })
+
+test('a help ends with the statuses that are its own, those of every program, and examples', () => {
+  assert.match(
+    epilogue('netvm-node-up'),
+    /^\nExit status: 0 everything answers; 1 .*; 2 .*;\n {2}64 usage error; 75 another run holds the lock; 77 /,
+  )
+  assert.match(epilogue('cdp-queue'), /; 75 no slot in time; /)
+  assert.match(
+    epilogue('netvm-names'),
+    /^\nExit status: 0 done;\n {2}64 .*\n\nExamples:\n {2}netvm-names muse\n {6}its /,
+  )
+})
+
+const VERBS: [string[], RegExp | { verb: string; node: string }][] = [
+  [['up', 'muse'], { verb: 'up', node: 'muse' }],
+  [['down', '646'], { verb: 'down', node: '646' }],
+  [[], /missing required argument 'up or down'/],
+  [['up'], /missing required argument 'node'/],
+  [['restart', 'muse'], /'restart' is invalid.*up, down/],
+  [['up', 'muse', 'pip'], /too many arguments/],
+  [['up', 'muse', '--fast'], /unknown option '--fast'/],
+  [['up', '../x'], /bad node name/],
+  [['up', ''], /bad node name/],
+]
+for (const [argv, expected] of VERBS)
+  test(`verbAndNode(${JSON.stringify(argv)})`, async () => {
+    const asked = verbAndNode('netvm-netns', 'about', argv)
+    if (!(expected instanceof RegExp)) return assert.deepEqual(await asked, expected)
+    await assert.rejects(asked, (err) => err instanceof UsageError && expected.test(err.message))
+  })

@@ -158,8 +158,6 @@ async function parse(argv: readonly string[]): Promise<Invocation> {
     .action((nodes: string[], o: Options) => {
       found = called('run', nodes, o)
     })
-    .addHelpText('after', '\nExit: 0 well, recovered or nothing to do; 1 unhealthy; 2 cannot tell;')
-    .addHelpText('after', '      64 usage; 75 another run is under way; 77 needs root; 78 configuration')
   command
     .command('status')
     .description('strikes, futile restarts, circuit and review notices of each node; looks at no browser')

@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
+import { execa } from 'execa'
 import {
   browser,
   browserAgeMs,
@@ -21,10 +21,11 @@ cadence('chromebox-watchdog@muse.timer', 3600)
 stopTimers('muse')
 await until('the guard no longer protects it', () => browserAgeMs('muse') > 2000, 20_000)
 
-const burners: ChildProcess[] = []
-// Each ends by itself after ten minutes, whatever becomes of us.
-for (let i = 0; i < availableParallelism(); i++)
-  burners.push(spawn('timeout', ['600', 'sh', '-c', 'while :; do :; done']))
+// Each ends after ten minutes, whatever becomes of us.
+const burn = ['600', 'sh', '-c', 'while :; do :; done']
+const burners = Array.from({ length: availableParallelism() }, () =>
+  execa('timeout', burn, { stdio: 'ignore', reject: false }),
+)
 const before = browser('muse')
 let healthy = 0
 let touched = 0

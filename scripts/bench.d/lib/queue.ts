@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { execa } from 'execa'
 import { paths } from '../../../lib/base/paths.ts'
 import { queueDepth } from '../../../lib/queue/depth.ts'
 import { acquireSlot } from '../../../lib/queue/slot.ts'
@@ -29,34 +30,36 @@ async function acquire(): Promise<void> {
   met.push(judge('uncontended acquire, 95th percentile / node -e 0', quantile(times, 0.95) / NODE_MS, 0.25))
 }
 
-/** A holder in a process of its own, which says when it is in. */
-async function holder(node: string): Promise<ChildProcess> {
+/** A holder in a process of its own, which says when it is in; returns what kills it. */
+async function holder(node: string): Promise<() => void> {
   const slot = JSON.stringify(new URL('../../../lib/queue/slot.ts', import.meta.url).pathname)
   const code = `import { acquireSlot } from ${slot}\nawait acquireSlot('${node}')\nconsole.log('in')\nsetInterval(() => {}, 1000)`
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code], {
-    env: { ...process.env, NETVM_ROOT: root },
-    stdio: ['ignore', 'pipe', 'inherit'],
+  const child = execa(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code], {
+    env: { NETVM_ROOT: root },
+    stdin: 'ignore',
+    stderr: 'inherit',
+    reject: false,
   })
-  await new Promise((resolve) => child.stdout.once('data', resolve))
-  return child
+  await once(child.stdout, 'data')
+  return () => child.kill('SIGKILL')
 }
 
 async function killed(): Promise<void> {
-  const other = await holder('killed')
+  const endOther = await holder('killed')
   const times: number[] = []
   for (let i = 0; i < KILLS; i++) {
-    const victim = await holder('killed')
+    const kill = await holder('killed')
     const next = acquireSlot('killed', { p })
     while (queueDepth(p, 'killed').waiting.length === 0) await new Promise((r) => setTimeout(r, 20))
     // The head of the line reaches for the slots right after it is in line.
     await new Promise((r) => setTimeout(r, 50))
     const began = performance.now()
-    victim.kill('SIGKILL')
+    kill()
     const slot = await next
     times.push(performance.now() - began)
     slot.release()
   }
-  other.kill('SIGKILL')
+  endOther()
   met.push(judge('SIGKILL of a holder to the next inside, median / node -e 0', median(times) / NODE_MS, 2.4))
   met.push(
     judge('SIGKILL of a holder to the next inside, worst / node -e 0', Math.max(...times) / NODE_MS, 2.4),

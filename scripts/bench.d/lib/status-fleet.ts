@@ -1,13 +1,9 @@
-import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { inShell, makeUser } from '../../../tests/kit/lab/shells.ts'
 import { cadence, ok, sh, writeUnit } from '../../../tests/kit/lab.ts'
 import { judgeWall, nodeMs } from './status-wall.ts'
-import { makeWideFleet, rows } from './wide-fleet.ts'
+import { everywhere, makeWideFleet, rows, standIns } from './wide-fleet.ts'
 
 // 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
-const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
 const STATUS = ['box', 'fleet', 'status', '--json']
 /** Times `node -e 0` in the same shell. */
 const LIMIT = 25
@@ -34,21 +30,6 @@ function startUnits(): void {
     ok(['systemctl', 'start', ...rows.map((r) => unit.replace('N', r.name))], { deadlineMs: 200_000 })
 }
 
-async function standIns(silent: (octet: number) => boolean): Promise<() => void> {
-  const list = rows.flatMap((row) =>
-    [row.peer, '127.0.0.1'].map((host) => {
-      return { netns: `warp-${row.name}`, host, port: row.port, silent: silent(row.octet) }
-    }),
-  )
-  writeFileSync('/run/stand-ins.json', JSON.stringify(list))
-  const child = spawn('python3', [STAND_INS, '/run/stand-ins.json'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.once('data', () => resolve())
-    child.once('exit', (code) => reject(new Error(`the stand-ins ended with ${code}`)))
-  })
-  return () => child.kill('SIGKILL')
-}
-
 const live = (json: string): number =>
   (JSON.parse(json).nodes as { layers: { layer: string; state: string; source: string }[] }[]).filter((n) =>
     n.layers.some((l) => l.layer === 'relay' && l.state === 'ok' && l.source === 'live'),
@@ -61,7 +42,7 @@ const met: boolean[] = []
 makeUser()
 setUp()
 startUnits()
-let end = await standIns(() => false)
+let end = await standIns(everywhere(() => false))
 sh(['systemctl', 'start', 'cdp-relay-watchdog.service'], { deadlineMs: 120_000 })
 for (const shell of ['root', 'user'] as const) {
   const seen = judgeWall(`200 nodes, sighted (${shell})`, (argv) => inShell(shell, argv), STATUS, LIMIT, 5)
@@ -70,7 +51,7 @@ for (const shell of ['root', 'user'] as const) {
 }
 met.push(judgeWall('200 nodes, blind', (argv) => inShell('both', argv), STATUS, LIMIT, 5).met)
 end()
-end = await standIns((octet) => octet % 2 === 1)
+end = await standIns(everywhere(({ octet }) => octet % 2 === 1))
 const half = judgeWall('200 nodes, 100 of them silent', (argv) => inShell('root', argv), STATUS, SILENT, 3)
 if (live(half.out) !== 100) throw new Error(`${live(half.out)} of 100 seen live`)
 met.push(half.met)

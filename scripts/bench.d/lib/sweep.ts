@@ -1,15 +1,13 @@
-import { spawn } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { execa } from 'execa'
 import { logText, ok, receipt, sh, writeUnit } from '../../../tests/kit/lab.ts'
 import { judge, median } from './stats.ts'
-import { makeWideFleet, rows } from './wide-fleet.ts'
+import { everywhere, makeWideFleet, rows, standIns } from './wide-fleet.ts'
 
 // 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
 
 const NODES = 200
 const PORT = 20_000
-const STAND_INS = fileURLToPath(new URL('./stand-ins.py', import.meta.url))
 type Row = (typeof rows)[number]
 
 interface Cost {
@@ -38,34 +36,6 @@ function setUp(): void {
   makeWideFleet()
 }
 
-interface StandIn {
-  readonly netns: string
-  readonly host: string
-  readonly port: number
-  readonly silent: boolean
-}
-
-async function standIns(list: readonly StandIn[]): Promise<() => void> {
-  const file = '/run/stand-ins.json'
-  writeFileSync(file, JSON.stringify(list))
-  const child = spawn('python3', [STAND_INS, file], { stdio: ['ignore', 'pipe', 'inherit'] })
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.once('data', () => resolve())
-    child.once('exit', (code) => reject(new Error(`the stand-ins ended with ${code}`)))
-  })
-  return () => child.kill('SIGKILL')
-}
-
-const everywhere = (silent: (row: Row) => boolean): StandIn[] =>
-  rows.flatMap((row) =>
-    [row.peer, '127.0.0.1'].map((host) => ({
-      netns: `warp-${row.name}`,
-      host,
-      port: row.port,
-      silent: silent(row),
-    })),
-  )
-
 const stateOf = (row: Row) => receipt('cdp-relay-watchdog', row.name)?.verdict
 const count = (state: string) => rows.filter((row) => stateOf(row)?.state === state).length
 
@@ -75,12 +45,12 @@ const STORM = 3
 setUp()
 const met: boolean[] = []
 
-// All of them well: what one healthy node costs, beside one curl process.
+// All of them healthy: what one healthy node costs, beside one curl process.
 let end = await standIns(everywhere(() => false))
-const well: Cost[] = []
+const healthy: Cost[] = []
 const curls: number[] = []
 for (let i = 0; i < 7; i++) {
-  well.push(cost('/usr/local/bin/cdp-relay-watchdog'))
+  healthy.push(cost('/usr/local/bin/cdp-relay-watchdog'))
   const urls = rows
     .slice(0, 20)
     .map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`)
@@ -89,10 +59,10 @@ for (let i = 0; i < 7; i++) {
   curls.push((cost('sh', '-c', urls.join('\n')).cpuMs - shell) / urls.length)
 }
 if (count('healthy') !== NODES) throw new Error('not a healthy fleet')
-const perNode = median(well.map((w) => w.cpuMs / NODES))
+const perNode = median(healthy.map((w) => w.cpuMs / NODES))
 const curl = median(curls)
 process.stdout.write(
-  `200 healthy nodes: ${median(well.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
+  `200 healthy nodes: ${median(healthy.map((w) => w.wallS)).toFixed(2)} s wall, ${perNode.toFixed(2)} ms CPU a node with all children; ` +
     `one curl process ${curl.toFixed(2)} ms (medians of 7)\n`,
 )
 met.push(judge('CPU per healthy node / one curl', perNode / curl, 0.2))
@@ -102,13 +72,10 @@ end()
 // Every second one never answers, nor does its browser: accepted connections, and silence.
 end = await standIns(everywhere((row) => row.octet % 2 === 1))
 const tenth = rows.slice(0, NODES / 10)
-const loop = spawn('sh', [
-  '-c',
-  tenth.map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`).join('\n'),
-])
-const loopStarted = performance.now()
-const looped = new Promise<number>((resolve) =>
-  loop.once('exit', () => resolve((performance.now() - loopStarted) / 1000)),
+const looped = execa(
+  'sh',
+  ['-c', tenth.map((r) => `curl -s -m 5 -o /dev/null http://${r.peer}:${r.port}/json/version`).join('\n')],
+  { stdin: 'ignore', reject: false },
 )
 const half = cost('/usr/local/bin/cdp-relay-watchdog')
 if (count('healthy') !== 100 || count('unhealthy') !== 100 || half.code !== 1)
@@ -117,14 +84,14 @@ process.stdout.write(
   `200 nodes, 100 of them silent: ${half.wallS.toFixed(1)} s wall, ${half.peakMiB.toFixed(0)} MiB\n`,
 )
 met.push(judge('sweep, peak memory', half.peakMiB, 120, ' MiB'))
-const tenthS = await looped
+const tenthS = (await looped).durationMs / 1000
 met.push(judge('sweep / sequential curl over a tenth of its nodes', half.wallS / tenthS, 0.3))
 process.stdout.write(
   `sequential curl -m 5 over a tenth of them, meanwhile: ${tenthS.toFixed(1)} s, so ${(tenthS * 10).toFixed(0)} s for all\n`,
 )
 end()
 
-// A hundred relays down at once, their browsers well: all brought back in one run. Plain units without the
+// A hundred relays down at once, their browsers healthy: all brought back in one run. Plain units without the
 // product's sandbox, because ending a hundred seccomp filters at once is not what is measured.
 writeUnit(
   'cdp-relay@.service',
@@ -159,9 +126,7 @@ const restart = down
   .slice(0, 10)
   .map((row) => cost('systemctl', 'restart', `cdp-relay@${row.name}.socket`).wallS)
 const one = median(restart)
-process.stdout.write(
-  `one systemctl restart of a relay's socket by itself: ${one.toFixed(3)} s (median of 10)\n`,
-)
+process.stdout.write(`one systemctl restart of a relay's socket alone: ${one.toFixed(3)} s (median of 10)\n`)
 met.push(
   judge('relays not brought back', 100 - back, 0),
   judge('storm / a hundred restarts one after the other', storm.wallS / (100 * one), STORM),

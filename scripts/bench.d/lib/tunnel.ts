@@ -87,7 +87,7 @@ for (let i = 0; i < PAIRS; i++) {
   ok(['systemctl', 'stop', UNIT])
   // The tunnel is gone: nothing to take down on either side.
   gone.bare.push(await timed(bareUp))
-  // It is there and carries nothing: taken down and made anew, on either side.
+  // It is there and carries nothing: taken down and created again, on either side.
   cut.bare.push(
     await timed(async () => {
       await bareDown()

@@ -1,13 +1,13 @@
 import { performance } from 'node:perf_hooks'
 
 /** One act of the story as the closing screen shows it. */
-interface Told {
+interface Act {
   readonly title: string
   readonly seconds: number
   readonly proof: string
 }
 
-const told: Told[] = []
+const played: Act[] = []
 const started = performance.now()
 
 export const elapsed = (): string => `${((performance.now() - started) / 1000).toFixed(1).padStart(6)} s`
@@ -27,16 +27,16 @@ export async function act(
   say(title)
   const begun = performance.now()
   const { seconds, proof } = await play()
-  told.push({ title, seconds: seconds ?? (performance.now() - begun) / 1000, proof })
+  played.push({ title, seconds: seconds ?? (performance.now() - begun) / 1000, proof })
   say(`  → ${proof}`)
 }
 
 /** The closing screen: each act, what it took, and its proof. */
 export function curtain(): void {
   process.stdout.write('\n')
-  for (const { title, seconds, proof } of told)
+  for (const { title, seconds, proof } of played)
     process.stdout.write(`${seconds.toFixed(1).padStart(6)} s  ${title}\n          ${proof}\n`)
   process.stdout.write(
-    `\n${told.length} acts in ${elapsed().trim()}; every proof above is from the lab's own journal or programs.\n`,
+    `\n${played.length} acts in ${elapsed().trim()}; every proof above is from the lab's own journal or programs.\n`,
   )
 }

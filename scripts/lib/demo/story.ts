@@ -41,7 +41,7 @@ async function broken(wanted: RegExp, breakIt: () => void): Promise<{ seconds: n
   await untilTitled(NODE)
   const seconds = (performance.now() - begun) / 1000
   const text = await until(
-    'the journal tells it',
+    'the journal reports it',
     () => wanted.test(said(position, UNIT)) && said(position, UNIT),
     60_000,
   )
@@ -98,7 +98,7 @@ await act('The browser freezes (SIGSTOP): its port accepts and never answers', a
   return broken(/\{relaunch-ok\}/, () => process.kill(browser(NODE)?.pid ?? Number.NaN, 'SIGSTOP'))
 })
 
-await act('The relay is taken away', async () => {
+await act('The relay is stopped', async () => {
   const before = browser(NODE)
   const position = cursor()
   const begun = performance.now()
@@ -115,7 +115,7 @@ await act('The relay is taken away', async () => {
   return { seconds, proof: `${line(text, /\{relay-restart-ok\}/)} (browser pid ${before?.pid} untouched)` }
 })
 
-await act('The tunnel is cut at its far end, and mended', () => tunnelAct(NODE, site))
+await act('The tunnel is cut at its far end, and restored', () => tunnelAct(NODE, site))
 
 await act('A shell that cannot see tells the truth', async () => {
   // The API of a browser that was started again has to be seen before anybody may call its node active.

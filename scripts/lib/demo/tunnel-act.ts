@@ -17,17 +17,21 @@ export async function tunnelReady(node: string): Promise<TunnelSite> {
   return { url: server.url, egressUrl: server.addressUrl, title: server.title, server }
 }
 
-/** Cuts the node's tunnel at the far end, sees it paged with the browser untouched, mends it, sees the recovery. */
+/** Cuts the node's tunnel at the far end, sees it paged with the browser untouched, restores it, sees the recovery. */
 export async function tunnelAct(node: string, site: TunnelSite): Promise<{ seconds: number; proof: string }> {
   const unit = `chromebox-watchdog@${node}.service`
   const before = browser(node)
   const position = cursor()
-  const told = (wanted: RegExp): string | undefined =>
+  const reported = (wanted: RegExp): string | undefined =>
     said(position, unit)
       .split('\n')
       .find((line) => wanted.test(line))
   site.server.cutNode(node)
-  const page = await until('the tunnel fault is paged', () => told(/PAGE.*tunnel-fault|tunnel-fault/), 90_000)
+  const page = await until(
+    'the tunnel fault is paged',
+    () => reported(/PAGE.*tunnel-fault|tunnel-fault/),
+    90_000,
+  )
   const begun = performance.now()
   site.server.mendNode(node)
   await until(
@@ -38,5 +42,8 @@ export async function tunnelAct(node: string, site: TunnelSite): Promise<{ secon
   const seconds = (performance.now() - begun) / 1000
   if (browser(node)?.pid !== before?.pid || browser(node)?.startTicks !== before?.startTicks)
     throw new Error('a tunnel fault touched the browser')
-  return { seconds, proof: `${page}; browser pid ${before?.pid} untouched; healthy again after the mend` }
+  return {
+    seconds,
+    proof: `${page}; browser pid ${before?.pid} untouched; healthy again once it was restored`,
+  }
 }

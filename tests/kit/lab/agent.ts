@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { execa } from 'execa'
 import type { Receipt } from '../../../lib/base/types.ts'
 import { browser, logText, nodeUp, ok, setSite, stopTimers, untilTitled, writeConfig } from '../lab.ts'
 import { untilOlder } from './browser.ts'
@@ -36,26 +36,16 @@ export interface Run {
 
 /** Starts one run of agent-health without blocking this process, which may break things meanwhile. */
 export function start(args: readonly string[] = []): { pid: number; done: Promise<Run> } {
-  const child = spawn('agent-health', ['--json', ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  let out = ''
-  let err = ''
-  child.stdout.on('data', (b) => {
-    out += b
+  const child = execa('agent-health', ['--json', ...args], { stdin: 'ignore', reject: false })
+  const done = child.then(({ exitCode: code = null, stdout, stderr }): Run => {
+    const receipts = (code === null ? [] : JSON.parse(stdout || '[]')) as ReturnType<Run['of']>[]
+    const of = (node: string) => {
+      const found = receipts.find((r) => r.node === node)
+      if (!found) throw new Error(`no receipt of ${node} (exit ${code}): ${stdout}${stderr}`)
+      return found
+    }
+    return { code, err: stderr, of }
   })
-  child.stderr.on('data', (b) => {
-    err += b
-  })
-  const done = new Promise<Run>((resolve) =>
-    child.on('close', (code) => {
-      const receipts = (code === null ? [] : JSON.parse(out || '[]')) as ReturnType<Run['of']>[]
-      const of = (node: string) => {
-        const found = receipts.find((r) => r.node === node)
-        if (!found) throw new Error(`no receipt of ${node} (exit ${code}): ${out}${err}`)
-        return found
-      }
-      resolve({ code, err, of })
-    }),
-  )
   return { pid: child.pid ?? 0, done }
 }
 

@@ -1,9 +1,10 @@
 import { loadConfig } from '../base/config.ts'
-import type { ExitCode } from '../base/exit-codes.ts'
+import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { requireRoot } from '../cli/cli.ts'
+import type { Described } from '../cli/examples.ts'
 import { program } from '../cli/program.ts'
 import { checkRowOptions, parsePort } from '../ensure/row.ts'
 import { assertNodeName, deriveNames } from '../registry/names.ts'
@@ -40,13 +41,8 @@ export async function upCommand(p: Paths, argv: readonly string[]): Promise<Exit
 }
 
 export async function downCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
-  const command = await program(
-    'netvm-node-down',
-    'Takes a node down and retires its row; keeps its profile.',
-  )
-  command.argument('<node>', 'name of the node')
-  command.parse(argv, { from: 'user' })
-  const name = assertNodeName(command.args[0] ?? '')
+  const about = 'Takes a node down and retires its row; keeps its profile.'
+  const name = await oneNode('netvm-node-down', about, argv)
   requireRoot('netvm-node-down')
   const { nodeDown } = await import('./down.ts')
   return nodeDown({ p, config: loadConfig(p), say }, name)
@@ -56,11 +52,8 @@ export async function downCommand(p: Paths, argv: readonly string[]): Promise<Ex
  * `netvm-names`: names and addresses of a node in lines that are safe to `eval`: every value is made of
  * letters, digits, dots, slashes and dashes. What a row pins wins over what the name gives.
  */
-export async function namesCommand(p: Paths, argv: readonly string[]): Promise<string[]> {
-  const command = await program('netvm-names', 'Prints the names and addresses of a node, safe to eval.')
-  command.argument('<node>', 'name of the node')
-  command.parse(argv, { from: 'user' })
-  const [node = ''] = command.args
+export async function namesCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
+  const node = await oneNode('netvm-names', 'Prints the names and addresses of a node, safe to eval.', argv)
   const names = deriveNames(node)
   const row = rowOf(p, node)
   const dot = (row?.gw ?? '').lastIndexOf('.')
@@ -75,7 +68,14 @@ export async function namesCommand(p: Paths, argv: readonly string[]): Promise<s
     PEER_IP: row?.peer ?? names.peer,
     CDP_PORT: row?.cdpPort ?? names.port,
   }
-  return Object.entries(values).map(([key, value]) => `${key}=${value}`)
+  for (const [key, value] of Object.entries(values)) console.log(`${key}=${value}`)
+  return EXIT.OK
+}
+
+/** The argument of a program that takes one node and no option. @throws UsageError */
+async function oneNode(name: Described, about: string, argv: readonly string[]): Promise<string> {
+  const command = (await program(name, about)).argument('<node>', 'name of the node')
+  return assertNodeName(command.parse(argv, { from: 'user' }).args[0] ?? '')
 }
 
 /** The node's row, where there is a registry that can be read; a name has names without one. */

@@ -6,7 +6,7 @@ import { clean } from '../base/text.ts'
 import { isTty, requireRoot } from '../cli/cli.ts'
 import { program } from '../cli/program.ts'
 import { assertNodeName } from '../registry/names.ts'
-import { ensure } from './ensure.ts'
+import { ensure, noteLine } from './ensure.ts'
 
 /** `ensure-node-supervision <node> | --all | --check`. Prints what it changed, and on stderr what is left. */
 export async function ensureCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
@@ -38,7 +38,7 @@ export async function ensureCommand(p: Paths, argv: readonly string[]): Promise<
   const by = `${name} ${node ?? '--all'}`
   const target = node === undefined ? { by } : { node, row: { add: add === true }, by }
   const result = await ensure(ctx, target, (message) => isTty() && console.error(message))
-  for (const line of result.did) console.log(clean(line, 400))
-  for (const line of result.left) console.error(clean(line, 400))
+  for (const note of result.did) console.log(clean(noteLine(note), 400))
+  for (const note of result.left) console.error(clean(noteLine(note), 400))
   return result.exitCode
 }
