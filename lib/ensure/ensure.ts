@@ -17,7 +17,7 @@ const LOCK_WAIT_MS = 60_000
 /** A repair may show what could not be seen before it (a timer whose unit file was missing). */
 const ROUNDS = 3
 
-export interface EnsureResult {
+interface EnsureResult {
   /** One line per thing that was changed. */
   readonly did: readonly string[]
   /** One line per thing that is still wrong. */
@@ -28,7 +28,7 @@ export interface EnsureResult {
   readonly activated: boolean
 }
 
-export interface EnsureTarget {
+interface EnsureTarget {
   /** One node; absent means all of this host. */
   readonly node?: string
   readonly row?: RowOptions
