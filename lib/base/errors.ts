@@ -14,7 +14,7 @@ const MAX_WORD = 80
 /** A command line longer than this is not worth typing again, in characters. */
 const MAX_AGAIN = 200
 
-export interface NetvmErrorOptions {
+interface NetvmErrorOptions {
   readonly exitCode?: ExitCode
   /** One command that the reader should run next, without sudo. */
   readonly next?: string | undefined

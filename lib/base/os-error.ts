@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { attempt } from './attempt.ts'
 
 /** What the operating system refused, for people: what happened, where, and one command to run next. */
-export interface OsFault {
+interface OsFault {
   readonly text: string
   readonly next: string
   /** For want of permission, which root may have. */

@@ -26,7 +26,7 @@ export interface Note {
   readonly next?: string | undefined
 }
 
-export interface EnsureResult {
+interface EnsureResult {
   readonly did: readonly Note[]
   readonly left: readonly Note[]
   readonly exitCode: ExitCode
@@ -35,7 +35,7 @@ export interface EnsureResult {
   readonly activated: boolean
 }
 
-export interface EnsureTarget {
+interface EnsureTarget {
   /** One node; absent means all of this host. */
   readonly node?: string
   readonly row?: RowOptions

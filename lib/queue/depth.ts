@@ -7,7 +7,7 @@ import { type QueueDir, queueDirIfAny, queueRefusal, SLOTS, withEntry } from './
 import { type Client, readClient, type SlotState, slotStates } from './holder.ts'
 import { type Priority, sortTickets } from './ticket.ts'
 
-export interface Waiter extends Partial<Client> {
+interface Waiter extends Partial<Client> {
   readonly pid: number
   readonly priority: Priority
 }

@@ -136,7 +136,8 @@ export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'o
     fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, SLOT_MODE))
   } catch (err) {
     if (create === 'no' && (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw queueRefusal(named(err, `${dir.path}/${name}`))
+    // The path that people know: the one we open leads through a descriptor.
+    throw queueRefusal(Object.assign(err as Error, { path: `${dir.path}/${name}` }))
   }
   const st = fstatSync(fd)
   if (st.isFile() && st.nlink <= 1) return fd
@@ -149,12 +150,6 @@ export function queueRefusal(err: unknown): unknown {
   const told = fromOs(err)
   if (!(told instanceof RootError)) return told
   return new RootError(`${told.message}; the queue is for root and the group ${GROUP}`, told.next)
-}
-
-/** The path that people know: the one we open leads through a descriptor. */
-function named(err: unknown, path: string): unknown {
-  if (err instanceof Error) (err as NodeJS.ErrnoException).path = path
-  return err
 }
 
 type WithFd<T> = (fd: number) => T

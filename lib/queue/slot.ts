@@ -42,7 +42,7 @@ export interface SlotOptions {
 export class QueueTimeout extends LockedError {}
 
 /** A slot of a browser; it is given back by `release`, or by the kernel when this process ends. */
-export interface Slot {
+interface Slot {
   readonly slot: string
   readonly waitedMs: number
   release(): void

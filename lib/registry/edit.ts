@@ -16,7 +16,7 @@ const UPDATE_MS = 1000
 /** How often the edit is made anew because a person saved the file in between. */
 const MAX_ROUNDS = 5
 
-export interface EditOptions {
+interface EditOptions {
   /** Tries to get the lock, 20 to 100 ms apart. */
   readonly lockTries?: number
   /** For tests: between the computation of the new text and the last look at the file. */

@@ -8,7 +8,7 @@ import type { Names } from './names.ts'
 const KEYS = 'NODE NETNS VETH VPEER WG SUB GW PEER_IP CDP_PORT CHAT_URL'.split(' ') as (keyof NodeEnv)[]
 
 /** What the units of a node need to know; their EnvironmentFile. A tick reads it instead of hashing. */
-export type NodeEnv = ReturnType<typeof nodeEnv>
+type NodeEnv = ReturnType<typeof nodeEnv>
 
 type IfNames = Pick<Names, 'veth' | 'vpeer' | 'wg'>
 

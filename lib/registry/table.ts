@@ -43,7 +43,7 @@ interface Line {
 }
 
 /** Header names are compared without case and with runs of spaces as one. */
-export function columnKey(name: string): string {
+function columnKey(name: string): string {
   return name
     .trim()
     .replace(/[ \t]+/g, ' ')

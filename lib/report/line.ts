@@ -41,7 +41,7 @@ export function formatLine({ text, code, cause, next }: Omit<Line, 'level'>): st
   return `${words}${because} {${code}}${next === undefined ? '' : `; next: ${clean(next, MAX_NEXT)}`}`
 }
 
-export interface ParsedLine {
+interface ParsedLine {
   /** Without code and command. */
   readonly text: string
   /** Absent in a line of a release that wrote none, and of one whose codes are not ours. */

@@ -21,7 +21,7 @@ export interface Intent {
   readonly ended?: Now
 }
 
-export interface IntentRead {
+interface IntentRead {
   readonly intent?: Intent
   readonly corrupt?: { readonly keptAs: string; readonly why: string }
 }

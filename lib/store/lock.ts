@@ -33,7 +33,7 @@ export interface Held {
   release(): void
 }
 
-export interface LockOptions {
+interface LockOptions {
   /** Longest wait in milliseconds; 0 means do not wait (a run under a timer). */
   readonly waitMs: number
   /** Told once when a wait begins, so that a person knows what the program waits for. */

@@ -90,7 +90,7 @@ export function writeState(path: string, value: object): void {
   writeAtomic(path, `${JSON.stringify({ version: VERSION, ...value })}\n`, 0o644)
 }
 
-export interface WriteOptions {
+interface WriteOptions {
   /** fsync file and directory; default true. Pointless on a tmpfs. */
   readonly sync?: boolean
   /** Owner to give the new file; left alone when we may not. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { clean, hasControl, seconds } from '../../lib/base/text.ts'
+import { clean, hasControl, roughly, seconds } from '../../lib/base/text.ts'
 
 const CLEAN: [string, string, string][] = [
   ['plain text stays', 'muse is well', 'muse is well'],
@@ -66,4 +66,19 @@ const DURATIONS: [number, string][] = [
 ]
 for (const [ms, expected] of DURATIONS) {
   test(`seconds(${ms}) is ${expected}`, () => assert.equal(seconds(ms), expected))
+}
+
+const ROUGHLY: [number, string, string][] = [
+  [0, '0s', '0s'],
+  [1400, '1s', '2s'],
+  [119_400, '119s', '2m'],
+  [119_500, '2m', '2m'],
+  [200_000, '3m', '4m'],
+  [7_200_000, '120m', '120m'],
+]
+for (const [ms, round, ceil] of ROUGHLY) {
+  test(`roughly(${ms}) is ${round}, and ${ceil} when it may not look over too soon`, () => {
+    assert.equal(roughly(ms), round)
+    assert.equal(roughly(ms, Math.ceil), ceil)
+  })
 }
