@@ -1,133 +1,18 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { existsSync } from 'node:fs'
+import { test } from 'node:test'
 import { now } from '../../lib/base/clock.ts'
-import { DEFAULTS } from '../../lib/base/config.ts'
 import { LockedError } from '../../lib/base/errors.ts'
-import { intentPath, type Paths, receiptPath, statePath } from '../../lib/base/paths.ts'
-import type { Receipt, Verdict } from '../../lib/base/types.ts'
-import { deadlineIn } from '../../lib/browser/deadline.ts'
+import { intentPath, type Paths } from '../../lib/base/paths.ts'
+import type { Verdict } from '../../lib/base/types.ts'
 import { text } from '../../lib/report/codes.ts'
-import type { Line } from '../../lib/report/line.ts'
-import { HEALTHY, verdict } from '../../lib/report/verdict.ts'
+import { HEALTHY } from '../../lib/report/verdict.ts'
 import { tryLock, withLock } from '../../lib/store/lock.ts'
-import { type FleetSupervisor, tickFleet } from '../../lib/supervisors/fleet.ts'
+import { tickFleet } from '../../lib/supervisors/fleet.ts'
 import { exitOf, tick } from '../../lib/supervisors/tick.ts'
-import type { Decision, Observed, Outcome, Tick } from '../../lib/supervisors/types.ts'
+import type { Observed, Outcome } from '../../lib/supervisors/types.ts'
 import { row } from '../kit/row.ts'
-import { tempPaths } from '../kit/temp.ts'
-
-interface Seen extends Observed {
-  readonly see: 'well' | 'ill' | 'below'
-}
-interface Count {
-  readonly tries: number
-}
-type Of = FleetSupervisor<Seen, 'mend', Count>
-
-const LINE: Line = { level: 'FAIL', code: 'relay-silent', text: 'ill', next: 'look at it' }
-const ILL: Verdict = verdict('relay-silent', [], { endpoint: 'x' })
-
-function decide({ see, paused }: Seen, memory: Count): Decision<'mend', Count> {
-  const base = { marks: [], actions: [], memory, lines: [], pages: [] } as const
-  if (see === 'well') return { ...base, verdict: HEALTHY }
-  if (paused) return { ...base, verdict: ILL }
-  const page = { kind: 'relay-fault', failing: true, code: 'relay-silent', text: 'ill' } as const
-  if (see === 'below') return { ...base, verdict: ILL, memory: { tries: 9 }, lines: [LINE], pages: [page] }
-  return { ...base, verdict: ILL, actions: ['mend'], confirm: 'at-once', lines: [LINE], pages: [page] }
-}
-
-/** A run of a supervisor that sees these looks one after the other; `did` is what happened, in its order. */
-function host(
-  t: TestContext,
-  looks: readonly Seen['see'][],
-  over: Partial<Of> = {},
-  more: Partial<Tick> = {},
-) {
-  const p = tempPaths(t)
-  const did: string[] = []
-  const left = [...looks]
-  const next = (): Seen => ({ see: left.shift() ?? 'well' })
-  const s: Of = {
-    name: 'cdp-relay-watchdog',
-    layer: 'relay',
-    width: 2,
-    dueMs: 1000,
-    next: (node) => `ask ${node}`,
-    memory: {
-      parse: (raw) => {
-        const { tries } = raw as Count
-        if (typeof tries !== 'number') throw new Error('tries')
-        return { tries }
-      },
-      cautious: () => ({ tries: 5 }),
-      fresh: () => ({ tries: 0 }),
-      blank: ({ tries }) => tries === 0,
-      lost: (node) => ({ more: '; careful', next: `forget ${node}` }),
-      lock: 'run',
-    },
-    observe: async () => {
-      did.push('observe')
-      return next()
-    },
-    lookAgain: () => {
-      did.push('ask')
-      return async () => {
-        did.push('look again')
-        return next()
-      }
-    },
-    decide: (o, memory) => decide(o, memory),
-    doing: () => 'mending',
-    act: async (_t, _node, round) => {
-      const problem = round.record({ tries: 1 })
-      round.say([{ level: 'INFO', code: 'released', text: 'mending' }])
-      did.push(`act ${problem === undefined ? 'recorded' : 'not recorded'}`)
-      const action = { kind: 'mend', startedWallMs: 1, durationMs: 1, helped: true, detail: '' }
-      const healed = { ...round.decision, verdict: HEALTHY, memory: { tries: 2 }, lines: [LINE], pages: [] }
-      return { decision: healed, actions: [action], facts: { pid: 7 } }
-    },
-    facts: (look, { tries }) => ({ tries, ...(look && { see: look.see }) }),
-    ...over,
-  }
-  const tk: Tick = {
-    p,
-    config: { ...DEFAULTS, confirmDelayMs: 1 },
-    log: {
-      write: (node, line, fields) => {
-        const { level, text: words, next: then = '' } = line
-        did.push(
-          `${level} [${node}] ${words}; ${then}${fields?.page === undefined ? '' : ` (${fields.page})`}`,
-        )
-      },
-    },
-    registry: { nodes: [], errors: [], warnings: [] } as unknown as Tick['registry'],
-    deadline: deadlineIn(60_000),
-    lockWaitMs: 0,
-    byHand: false,
-    dryRun: false,
-    named: [],
-    tell: () => {},
-    ...more,
-  }
-  const node = row()
-  const path = statePath(p, s.name, node.name)
-  const receipt = (): Receipt => JSON.parse(readFileSync(receiptPath(p, s.name, node.name), 'utf8'))
-  const stored = () => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')).tries : undefined)
-  return { p, s, t: tk, node, did, path, receipt, stored, run: () => tick(s, tk, node) }
-}
-
-function write(path: string, content: string): void {
-  mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, content)
-}
-
-/** A state directory in which nobody, root included, can make a file. */
-function full(p: Paths, path: string): void {
-  write(`${p.state}/.there`, '')
-  symlinkSync('/sys/kernel', dirname(path))
-}
+import { decide, full, host, LINE, type Of, write } from '../kit/tick-host.ts'
 
 test('a healthy node: one look, nothing said, no lock and no state, a receipt', async (t) => {
   const h = host(t, ['well'])
