@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { test } from 'node:test'
 import {
@@ -8,7 +10,9 @@ import {
   namespaceOf,
   parseStat,
   readArgv,
+  readRunning,
   readStat,
+  signal,
 } from '../../lib/host/proc.ts'
 import { fakeProc } from '../kit/fake-proc.ts'
 
@@ -49,4 +53,33 @@ test('real processes: pids, stat, arguments and namespace of this one', () => {
   assert.equal(readStat('/proc', 2 ** 30), undefined)
   assert.deepEqual(readArgv('/proc', 2 ** 30), [])
   assert.equal(namespaceOf('/proc', 2 ** 30), undefined)
+})
+
+test('a signal is sent to one that runs; one that ended needs none, and what is no signal is refused', async (t) => {
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1e6)'])
+  t.after(() => child.kill('SIGKILL'))
+  const pid = child.pid ?? 0
+  const ended = once(child, 'exit')
+  assert.ok(readRunning('/proc', pid))
+  assert.equal(signal(pid, 'SIGKILL'), undefined)
+  await ended
+  assert.equal(readRunning('/proc', pid), undefined)
+  assert.equal(signal(pid, 'SIGTERM'), undefined)
+  assert.equal(signal(process.pid, 'SIGNOPE' as NodeJS.Signals), 'ERR_UNKNOWN_SIGNAL')
+})
+
+test('a zombie has ended, a stopped process has not', (t) => {
+  const fake = fakeProc()
+  t.after(fake.remove)
+  for (const [pid, state] of [
+    [60, 'Z'],
+    [61, 'X'],
+    [62, 'T'],
+    [63, 'D'],
+  ] as const)
+    fake.add({ pid, state, argv: ['x'] })
+  assert.deepEqual(
+    [60, 61, 62, 63, 64].map((pid) => readRunning(fake.proc, pid)?.state),
+    [undefined, undefined, 'T', 'D', undefined],
+  )
 })
