@@ -111,8 +111,9 @@ test('an endless body ends at the deadline, and only the wanted bytes of it are 
   const got = await fetchOne(ask(url, { deadlineMs: 700, maxBytes: 10_000 }))
   assert.equal(got.exitCode, 28)
   assert.equal(got.body.length, 10_000)
-  // 4 MiB a second for as long as it took, and what the socket buffers and curl's first read take besides.
-  const most = (20 + (4 * got.ms) / 1000) * 1024 * 1024
+  // 4 MiB a second for as long as it took, what the socket buffers hold, and what curl takes before it knows its rate:
+  // the busier the machine, the more. Without the limit it is several times that on a quick one.
+  const most = (80 + (4 * got.ms) / 1000) * 1024 * 1024
   assert.ok(sent < most, `${sent} bytes were sent in ${got.ms} ms`)
 })
 
