@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { now } from '../base/clock.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import { present } from '../base/present.ts'
 import type { Node } from '../base/types.ts'
 import { readRegistry } from '../registry/read.ts'
 import { withLock } from '../store/lock.ts'
@@ -58,8 +59,9 @@ export function unrepaired(f: Finding): Note {
   return { scope: f.scope, text: f.says, next: nextOf(f) }
 }
 
-function nextOf(f: Finding): string {
-  return f.next ?? `ensure-node-supervision ${f.scope === 'fleet' ? '--all' : f.scope}`
+function nextOf(f: Finding): string | undefined {
+  if (f.next !== undefined || f.actions.length === 0) return f.next
+  return `ensure-node-supervision ${f.scope === 'fleet' ? '--all' : f.scope}`
 }
 
 /** What stayed after it was acted on: doing so again would change as little. */
@@ -157,6 +159,6 @@ async function pages(ctx: EnsureContext, findings: readonly Finding[]): Promise<
   const log = makeLog('ensure-node-supervision', ctx.p)
   for (const f of loud) {
     const what = said('supervision-drift', { what: `${f.scope}: ${f.says}` })
-    page({ ...ctx, now: now(ctx.p), log }, 'config-fault', f.scope, { ...what, next: nextOf(f) })
+    page({ ...ctx, now: now(ctx.p), log }, 'config-fault', f.scope, present({ ...what, next: nextOf(f) }))
   }
 }
