@@ -33,20 +33,16 @@ const pid = () => browser(NODE)?.pid
 const RELAY = `cdp-relay@${NODE}.socket`
 
 /** What the API has for an answer, as the configuration of this lab says. */
-const deadlineMs = (): number => {
-  return Number(/^NETVM_API_DEADLINE=(.*)$/m.exec(readFileSync('/etc/netvm/netvm.env', 'utf8'))?.[1]) * 1000
-}
+const deadlineMs = (): number =>
+  Number(/^NETVM_API_DEADLINE=(.*)$/m.exec(readFileSync('/etc/netvm/netvm.env', 'utf8'))?.[1]) * 1000
 
 /** What an expression in the chat page gives; undefined when the page says nothing within a second of a quick machine. */
 async function asked(expression: string): Promise<unknown> {
   const at = addresses(NODE)
   const list = JSON.parse(ok(['curl', '-sS', '-m', '20', `http://${at.peer}:${at.port}/json/list`]))
   const page = list.find((target: { type: string; id: string }) => target.type === 'page')
-  const answer = await evaluate(
-    `ws://${at.peer}:${at.port}/devtools/page/${page?.id}`,
-    expression,
-    scaled(1000),
-  )
+  const url = `ws://${at.peer}:${at.port}/devtools/page/${page?.id}`
+  const answer = await evaluate(url, expression, scaled(1000))
   return answer.kind === 'value' ? answer.value : undefined
 }
 
