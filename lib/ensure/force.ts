@@ -22,7 +22,7 @@ const CONDITIONS = /^(Condition|Assert)\w+$/
  */
 export function timerInForce(timer: Subject, periodMs: number): Finding | undefined {
   const then = ` && systemctl restart ${timer.unit}`
-  return inForce(timer, (look) => timerFault(timer.unit, look, periodMs), then)
+  return judgeLoaded(timer, (look) => timerFault(timer.unit, look, periodMs), then)
 }
 
 function timerFault(unit: string, look: UnitLook, periodMs: number): Fault | undefined {
@@ -51,7 +51,7 @@ function timerFault(unit: string, look: UnitLook, periodMs: number): Fault | und
  * @param argv the release's command line, `program argument...`
  */
 export function serviceInForce(service: Subject, argv: string): Finding | undefined {
-  return inForce(service, (look) => serviceFault(look, argv))
+  return judgeLoaded(service, (look) => serviceFault(look, argv))
 }
 
 function serviceFault(look: UnitLook, argv: string): Fault | undefined {
@@ -84,7 +84,7 @@ export function nodeInForce(node: Node, units: Readonly<Record<string, UnitLook>
   ]
   const netns = `/run/netns/${node.netns}`
   return words.map(([unit, wanted]) =>
-    inForce({ scope: name, unit, look: units[unit] }, (look) => nodeFault(look, netns, wanted, cdpPort)),
+    judgeLoaded({ scope: name, unit, look: units[unit] }, (look) => nodeFault(look, netns, wanted, cdpPort)),
   )
 }
 
@@ -105,7 +105,7 @@ function nodeFault(
   return undefined
 }
 
-function inForce(
+function judgeLoaded(
   { scope, unit, look }: Subject,
   judge: (look: UnitLook) => Fault | undefined,
   then = '',
