@@ -1,6 +1,6 @@
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
-import { epilogue } from '../cli/examples.ts'
+import { epilogue } from '../cli/help.ts'
 import { program } from '../cli/program.ts'
 import { readableWords, statusWords } from './words.ts'
 

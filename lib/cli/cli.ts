@@ -1,5 +1,5 @@
 import { fstatSync } from 'node:fs'
-import { again, RootError, UsageError } from '../base/errors.ts'
+import { again, RootError } from '../base/errors.ts'
 
 /**
  * The argument of a plain run as a timer makes it, `<program> <node>`: exactly one word that is no option.
@@ -54,11 +54,6 @@ export function requireRoot(program: string, stillSee?: string): void {
   if (process.geteuid?.() === 0 || (process.env.NETVM_ROOT ?? '') !== '') return
   const seen = stillSee === undefined ? '' : ` (still seen without: ${stillSee})`
   throw new RootError(`${program} needs root${seen}`, `sudo ${again(program.split(' ')[0])}`)
-}
-
-/** A mistake that commander found on a command line, as ours. @param help the command that explains the use */
-export function misused(err: { readonly message: string }, help: string): UsageError {
-  return new UsageError(err.message.replace(/^error: |\.$/g, ''), help)
 }
 
 type Paint = (text: string) => string

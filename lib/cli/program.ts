@@ -1,6 +1,6 @@
 import { UsageError } from '../base/errors.ts'
-import { misused, outliveReader } from './cli.ts'
-import { type Described, epilogue } from './examples.ts'
+import { outliveReader } from './cli.ts'
+import { type Described, epilogue } from './help.ts'
 
 /**
  * A commander program whose help ends with exit statuses and examples, and whose mistakes come out as our own
@@ -17,6 +17,9 @@ export async function program(name: Described, description: string) {
       if (error.exitCode === 0) process.exit(0)
       const help = `${name} --help`
       // A group of commands alone prints its help on stderr, which is silenced above.
-      throw error.code === 'commander.help' ? new UsageError('which command?', help) : misused(error, help)
+      throw new UsageError(
+        error.code === 'commander.help' ? 'which command?' : error.message.replace(/^error: |\.$/g, ''),
+        help,
+      )
     })
 }

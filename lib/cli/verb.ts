@@ -1,5 +1,5 @@
 import { assertNodeName } from '../registry/names.ts'
-import type { Described } from './examples.ts'
+import type { Described } from './help.ts'
 import { program } from './program.ts'
 
 export interface VerbAndNode {

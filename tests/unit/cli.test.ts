@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { UsageError } from '../../lib/base/errors.ts'
 import { byHand, plainTick } from '../../lib/cli/cli.ts'
-import { epilogue } from '../../lib/cli/examples.ts'
+import { epilogue } from '../../lib/cli/help.ts'
 import { verbAndNode } from '../../lib/cli/verb.ts'
 
 const TICKS: [string[], string | undefined][] = [

@@ -120,7 +120,7 @@ const OWN: Readonly<Partial<Record<Described, Meanings>>> = {
 }
 
 /** The examples as a block of lines. */
-export function examples(name: Described): string {
+function examples(name: Described): string {
   const rows: readonly (readonly [string, string])[] = EXAMPLES[name]
   return ['', 'Examples:', ...rows.flatMap(([command, what]) => [`  ${command}`, `      ${what}`])].join('\n')
 }
