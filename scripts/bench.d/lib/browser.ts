@@ -5,6 +5,8 @@ import { judge, median } from './stats.ts'
 
 // One node as the unit has it and one whose Chromium keeps the pages of the address bar, started in turns.
 const ROUNDS = 5
+/** Browsers that run all the time, as on any host of a fleet: what all of them map, PSS divides among them. */
+const NEIGHBOURS = ['pip', 'opm', 'def', 'dev']
 const FIRST_MS = 15_000
 const DROP_IN = 'chromebox@plain.service.d/bench.conf'
 const FLAG = /^ *--disable-features=\S+ \\\n/m
@@ -77,10 +79,12 @@ async function started(node: string): Promise<Cost> {
 writeUnit(DROP_IN, `[Service]\nExecStart=\n${plainStart()}\n`)
 ok(['systemctl', 'daemon-reload'])
 const NODES = ['plain', 'muse'] as const
-for (const node of NODES) {
+for (const node of [...NEIGHBOURS, ...NODES]) {
   nodeUp(node)
   stopTimers(node)
   await untilTitled(node)
+}
+for (const node of NODES) {
   // Else a stop by hand is looked at, and its browser started again.
   ok(['systemctl', 'mask', '--runtime', `chromebox-watchdog@${node}.service`])
   ok(['systemctl', 'stop', unit(node)])
