@@ -10,6 +10,11 @@ import { browserUnit, lastWords, profileReset, type Verified, verifyBrowser } fr
 
 /** `TimeoutStartSec` of chromebox@.service in milliseconds; the start itself ends at exec. */
 const START_MS = 30_000
+/**
+ * States of the unit without a process in which there is nothing to stop. A unit that is starting is joined by our own
+ * start: to stop it would cancel the restart that somebody else asked for.
+ */
+const AT_REST: readonly (string | undefined)[] = ['inactive', 'failed', 'activating', undefined]
 /** What systemctl and the looks around a relaunch take together, generously, in milliseconds. */
 const OVERHEAD_MS = 2_000
 
@@ -93,7 +98,7 @@ export async function relaunchLocked(
     return { did: 'nothing', why: `skip kill: launched ${Math.floor(age / 1000)}s ago`, judgement }
   }
   const before = opts.unit ?? (await browserUnit(node.name))
-  const alive = age !== undefined || !['inactive', 'failed', undefined].includes(before?.active)
+  const alive = age !== undefined || !AT_REST.includes(before?.active)
   if (opts.deadline.leftMs() < relaunchNeedsMs(config, alive)) {
     return { did: 'nothing', why: 'too little time left in this run, the next one relaunches', judgement }
   }

@@ -67,6 +67,15 @@ test('begin refuses: nothing is touched, and its words are told', async (t) => {
   process.kill(pid, 0)
 })
 
+test('a unit that is starting, without a process yet: joined and not stopped', async (t) => {
+  const w = await world(t)
+  w.host.onStart({})
+  const ended = { how: 'clean', detail: 'exit code 0', status: 0 } as const
+  const got = await relaunch(w, { unit: { load: 'loaded', active: 'activating', mainPid: 0, ended } })
+  assert.equal(got.did, 'ok')
+  assert.deepEqual(jobs(w), ['start'])
+})
+
 test('a dead browser: begin hears how it ended, before the start, and it is not stopped first', async (t) => {
   const w = await world(t)
   w.host.write('ended', ENDED(5))

@@ -156,6 +156,29 @@ test('the browser is nobody, alone, and nobody else’s to restart', () => {
   assert.deepEqual(tunnel.map((line) => line.split('=')[0]).sort(), ['After', 'Wants'])
 })
 
+test('the browser has an /etc of its own: only its resolver has to be there, the rest may be missing', () => {
+  const unit = 'chromebox@.service'
+  assert.equal(value(unit, 'TemporaryFileSystem'), '/etc:ro')
+  const bound = settings(unit).flatMap((line) => /^BindReadOnlyPaths=(.*)$/.exec(line)?.[1]?.split(' ') ?? [])
+  const [own, ...rest] = bound
+  assert.equal(own, '/etc/netns/warp-%i/resolv.conf:/etc/resolv.conf')
+  for (const path of rest) assert.match(path, /^-\/etc\/[a-z.-]+$/)
+  const needed =
+    'passwd group nsswitch.conf hosts host.conf gai.conf localtime machine-id fonts ssl ld.so.cache chromium opt alternatives mime.types xdg glvnd vulkan services protocols'
+  for (const name of needed.split(' ')) assert.ok(rest.includes(`-/etc/${name}`), name)
+  // Secrets, and what a browser could learn of the other nodes.
+  for (const name of ['shadow', 'netvm', 'netns', 'wireguard', 'resolv.conf', 'ssh'])
+    assert.ok(!rest.some((path) => path.startsWith(`-/etc/${name}`)), name)
+})
+
+test('one renderer that the kernel kills does not end the browser, and limits are said', () => {
+  assert.equal(value('chromebox@.service', 'OOMPolicy'), 'continue')
+  assert.equal(value('chromebox@.service', 'LimitNOFILE'), '8192')
+  const most = Number(/--connections-max=(\d+) /.exec(value('cdp-relay@.service', 'ExecStart') ?? '')?.[1])
+  // Two sockets and two pipes a connection; the program takes one more than it is told before it refuses.
+  assert.ok(Number(value('cdp-relay@.service', 'LimitNOFILE')) >= 6 * (most + 1) + 100)
+})
+
 test('whatever way the browser ends, its watchdog is started, each way over another unit', () => {
   assert.equal(value('chromebox@.service', 'OnFailure'), 'chromebox-watchdog@%i.service')
   assert.equal(value('chromebox@.service', 'OnSuccess'), 'chromebox-ended@%i.target')
