@@ -94,15 +94,22 @@ const PATTERNS = [
   ...FLEET,
 ]
 
-/** What `readUnits` reads of a unit beyond what the list says. */
-function detailsOf(unit: string, { ActiveState }: UnitShow): readonly string[] {
-  if (unit.endsWith('.timer')) return ['UnitFileState', 'NextElapseUSecMonotonic']
+/**
+ * What `readUnits` reads of a unit beyond what the list says. Between the list and the answers a timer may fire and a run
+ * may end: only a timer that waited before and after can be waiting for nothing, and a run under way has not ended.
+ */
+function detailsOf(unit: string, { ActiveState, SubState }: UnitShow): readonly string[] {
+  if (unit.endsWith('.timer'))
+    return SubState === 'waiting'
+      ? ['UnitFileState', 'NextElapseUSecMonotonic', 'SubState']
+      : ['UnitFileState']
   if (unit.startsWith('netvm-tunnel@')) return TUNNEL_PROPS
   // How it ended is printed of a unit that does not run.
   const result = ActiveState === 'active' ? [] : ['Result']
   if (unit.endsWith('.socket')) return result
   if (/^(chromebox|netvm-netns)@/.test(unit)) return [...momentProps(['ActiveEnterTimestamp']), ...result]
-  return [...momentProps(['ExecMainExitTimestamp']), 'ExecMainStatus', 'Result']
+  if (ActiveState === 'activating') return []
+  return ['Result', 'ExecMainStatus', ...momentProps(['ExecMainExitTimestamp'])]
 }
 
 /**

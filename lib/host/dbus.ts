@@ -5,7 +5,7 @@ import { clean } from '../base/text.ts'
 // a unit, most of it in PID 1; one that is asked for by its name is answered in a twentieth, and a fleet has a thousand
 // units. Numbers are little-endian, and every value begins at a multiple of its size (D-Bus specification).
 
-/** Calls on their way at a time: the system bus gives a connection that has 128 no more answers. */
+/** With so many calls on their way no more are made: the system bus answers a connection that has 128 no further one. */
 const AT_ONCE = 100
 /** Who we are is what the socket says: in a user namespace we do not know our own uid. Nothing waits for the answer. */
 const AUTH = '\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n'
@@ -21,8 +21,11 @@ export interface BusCall {
   readonly args: readonly (string | readonly string[])[]
 }
 
-/** Makes one call, beside any number of others. @returns what it returned, to be read in order */
-export type Ask = (call: BusCall) => Promise<Values>
+/**
+ * Makes calls, beside any number of others, and these one right after the other: what is asked of one thing is then told
+ * of one moment, as good as. @returns what each returned, to be read in order
+ */
+export type Ask = (calls: readonly BusCall[]) => Promise<Values[]>
 
 const u32 = (n: number): string => String.fromCharCode(n & 255, (n >>> 8) & 255, (n >>> 16) & 255, n >>> 24)
 const pad = (s: string, size: number): string => s + '\0'.repeat(-s.length & (size - 1))
@@ -143,7 +146,7 @@ export function talk<T>(
       () => setImmediate(fail, `no answer in ${Math.round(deadlineMs)} ms`),
       deadlineMs,
     )
-    const queue: { readonly call: BusCall; readonly settle: (v: Values) => void }[] = []
+    const queue: (readonly { readonly call: BusCall; readonly settle: (v: Values) => void }[])[] = []
     const waiting = new Map<number, (v: Values) => void>()
     let serial = 0
     const send = () => {
@@ -151,8 +154,10 @@ export function talk<T>(
       while (waiting.size < AT_ONCE) {
         const next = queue.shift()
         if (next === undefined) break
-        waiting.set(++serial, next.settle)
-        out += encode(next.call, serial)
+        for (const { call, settle } of next) {
+          waiting.set(++serial, settle)
+          out += encode(call, serial)
+        }
       }
       if (out !== '') socket.write(out, 'latin1')
     }
@@ -186,11 +191,13 @@ export function talk<T>(
     socket.on('error', (err) => fail(err.message))
     socket.on('close', () => fail('the connection was closed'))
     socket.write(AUTH, 'latin1')
-    const ask: Ask = (call) =>
-      new Promise((settle) => {
-        queue.push({ call, settle })
-        send()
-      })
+    const ask: Ask = (calls) => {
+      const made: { call: BusCall; settle: (v: Values) => void }[] = []
+      const answers = calls.map((call) => new Promise<Values>((settle) => made.push({ call, settle })))
+      queue.push(made)
+      send()
+      return Promise.all(answers)
+    }
     questions(ask).then(
       (value) => end(() => resolve(value)),
       (err: Error) => fail(err.message),

@@ -17,7 +17,7 @@ function pathOf(unit: string): string {
 
 /** Which interface has a property: the one of all units, or that of the unit's kind. */
 function ifaceOf(unit: string, property: string): string {
-  if (/^(LoadState|UnitFileState|Condition|ActiveEnter|InactiveEnter)/.test(property))
+  if (/^(LoadState|UnitFileState|SubState|Condition|ActiveEnter|InactiveEnter)/.test(property))
     return `${SYSTEMD}.Unit`
   const kind = unit.slice(unit.lastIndexOf('.') + 1)
   return `${SYSTEMD}.${kind.charAt(0).toUpperCase()}${kind.slice(1)}`
@@ -37,8 +37,9 @@ export function printed(property: string, value: string | number): string {
 async function list(ask: Ask, patterns: readonly string[]): Promise<Map<string, UnitShow>> {
   const path = '/org/freedesktop/systemd1'
   const [iface, member] = [`${SYSTEMD}.Manager`, 'ListUnitsByPatterns']
-  const values = await ask({ to: SYSTEMD, path, iface, member, args: [[], patterns] })
+  const [values] = await ask([{ to: SYSTEMD, path, iface, member, args: [[], patterns] }])
   const found = new Map<string, UnitShow>()
+  if (values === undefined) return found
   values.number()
   while (values.align(8).more) {
     const [unit, , LoadState, ActiveState, SubState] = Array.from({ length: 7 }, () => values.string())
@@ -63,19 +64,18 @@ export async function lookAtListed(
 ): Promise<Look<Shown>> {
   const questions = async (ask: Ask): Promise<Shown> => {
     const units = await list(ask, patterns)
-    const get = async (unit: string, property: string) => {
-      const args = [ifaceOf(unit, property), property]
-      const call = { to: SYSTEMD, path: pathOf(unit), iface: `${BUS}.Properties`, member: 'Get', args }
-      const value = printed(property, (await ask(call)).variant())
-      units.set(unit, { ...units.get(unit), [property]: value })
+    const get = async ([unit, properties]: readonly [string, readonly string[]]) => {
+      const base = { to: SYSTEMD, path: pathOf(unit), iface: `${BUS}.Properties`, member: 'Get' }
+      const values = await ask(properties.map((p) => ({ ...base, args: [ifaceOf(unit, p), p] })))
+      const told = properties.map((p, i) => [p, printed(p, values[i]?.variant() ?? '')])
+      units.set(unit, { ...units.get(unit), ...Object.fromEntries(told) })
     }
-    const all = [...wanted(new Map(units))]
-    await Promise.all(all.flatMap(([unit, properties]) => properties.map((p) => get(unit, p))))
+    await Promise.all([...wanted(new Map(units))].map(get))
     return units
   }
   const onBus = (ask: Ask): Promise<Shown> => {
     // The bus takes what comes after it without waiting for its answer.
-    ask({ to: BUS, path: '/org/freedesktop/DBus', iface: BUS, member: 'Hello', args: [] })
+    ask([{ to: BUS, path: '/org/freedesktop/DBus', iface: BUS, member: 'Hello', args: [] }])
     return questions(ask)
   }
   const until = monotonicMs() + deadlineMs

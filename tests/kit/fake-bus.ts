@@ -81,15 +81,15 @@ function readCall(raw: Buffer) {
 
 /**
  * A socket on which a stand-in for systemd, or for the bus before it, answers.
- * @returns what it was asked, as `Hello` and `chromebox@muse.service Result`, and how many calls at most it had at a time
+ * @returns what it was asked, as `Hello` and `chromebox@muse.service Result`, and what came in one go, and how much of it at most
  */
 export async function fakeBus(
   t: TestContext,
   path: string,
   units: Readonly<Record<string, FakeUnit>>,
-): Promise<{ readonly asked: string[]; readonly most: () => number }> {
+): Promise<{ readonly asked: string[]; readonly bursts: () => string[][]; readonly most: () => number }> {
   const asked: string[] = []
-  let most = 0
+  const bursts: string[][] = []
   const serve = (socket: Socket) => {
     let come = Buffer.alloc(0)
     let known = false
@@ -105,6 +105,7 @@ export async function fakeBus(
         socket.write(message(4, 0, 's', str(':1.9')))
       }
       const answers: Buffer[] = []
+      const before = asked.length
       while (come.length >= 16) {
         const end = Math.ceil((16 + come.readUInt32LE(12)) / 8) * 8 + come.readUInt32LE(4)
         if (come.length < end) break
@@ -119,7 +120,7 @@ export async function fakeBus(
         else if (value === undefined) answers.push(message(3, serial, 's', str(`no ${unit} ${property}`)))
         else answers.push(message(2, serial, 'v', variant(value)))
       }
-      most = Math.max(most, answers.length)
+      if (answers.length > 0) bursts.push(asked.slice(before))
       if (answers.length > 0) socket.write(Buffer.concat(answers))
     })
   }
@@ -127,5 +128,5 @@ export async function fakeBus(
   const server = createServer(serve)
   await new Promise<void>((resolve) => server.listen(path, resolve))
   t.after(() => server.close())
-  return { asked, most: () => most }
+  return { asked, bursts: () => bursts, most: () => Math.max(...bursts.map((b) => b.length)) }
 }

@@ -68,7 +68,7 @@ describe('messages', () => {
 })
 
 describe('a talk that fails says why', () => {
-  const ask = (ask: Ask) => ask(call(['x', 'y']))
+  const ask = (ask: Ask) => ask([call(['x', 'y'])])
   /** A socket that says one thing to whoever comes. */
   async function listener(t: TestContext, say: (socket: Socket) => void): Promise<string> {
     const path = `${tempDir(t)}/bus`
@@ -196,6 +196,27 @@ describe('systemd over the bus', () => {
     const found = await lookAtListed(root, [], () => names.map((n) => [n, ['Result']]), LONG)
     assert.ok(found.seen && names.every((n) => found.value.get(n)?.Result === n))
     assert.ok(bus.most() <= 128, `${bus.most()} at a time`)
+  })
+  it('asks everything of a unit at once', async (t) => {
+    const root = tempDir(t)
+    const properties = ['Result', 'ExecMainStatus', 'ConditionResult']
+    const names = Array.from({ length: 100 }, (_, i) => `n${i}.service`)
+    const unit = { Result: 'x', ExecMainStatus: 1, ConditionResult: true }
+    const bus = await fakeBus(
+      t,
+      `${root}/run/dbus/system_bus_socket`,
+      Object.fromEntries(names.map((n) => [n, unit])),
+    )
+    assert.ok((await lookAtListed(root, [], () => names.map((n) => [n, properties]), LONG)).seen)
+    assert.deepEqual(
+      bus.asked.slice(2),
+      names.flatMap((n) => properties.map((p) => `${n} ${p}`)),
+    )
+    assert.ok(bus.most() <= 128, `${bus.most()} at a time`)
+    for (const [first, ...more] of bus.bursts().slice(1)) {
+      assert.match(`${first}`, / Result$/)
+      assert.match(`${more.at(-1)}`, / ConditionResult$/)
+    }
   })
 
   const words: [string, string | number, string][] = [

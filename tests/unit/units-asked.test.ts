@@ -14,8 +14,8 @@ const AT = { ...NOW, aheadMs: 500 }
 describe('what systemd is asked', () => {
   const on = { LoadState: 'loaded', ActiveState: 'active', SubState: 'running' }
   const off = { ...on, ActiveState: 'inactive', SubState: 'dead' }
-  const RUN = ['ExecMainExitTimestampMonotonic', 'ExecMainStatus', 'Result']
-  const TIMER = ['UnitFileState', 'NextElapseUSecMonotonic']
+  const RUN = ['Result', 'ExecMainStatus', 'ExecMainExitTimestampMonotonic']
+  const TIMER = ['UnitFileState', 'NextElapseUSecMonotonic', 'SubState']
   const SINCE = 'ActiveEnterTimestampMonotonic'
   const TUNNEL = ['ConditionResult', 'ConditionTimestampMonotonic', 'InactiveEnterTimestampMonotonic']
   const cases: [string, string, UnitShow | undefined, string[]][] = [
@@ -28,9 +28,11 @@ describe('what systemd is asked', () => {
     ['a tunnel', 'netvm-tunnel@muse.service', on, TUNNEL],
     ['one that ended', 'netvm-tunnel@muse.service', off, TUNNEL],
     ['a watchdog', 'chromebox-watchdog@muse.service', off, RUN],
-    ['its timer', 'chromebox-watchdog@muse.timer', on, TIMER],
+    ['one that runs', 'chromebox-watchdog@muse.service', { ...on, ActiveState: 'activating' }, []],
+    ['its timer, meanwhile', 'chromebox-watchdog@muse.timer', on, ['UnitFileState']],
+    ['its timer', 'chromebox-watchdog@muse.timer', { ...on, SubState: 'waiting' }, TIMER],
     ['a watchdog of all nodes', 'agent-health.service', off, RUN],
-    ['its timer', 'cdp-relay-watchdog.timer', off, TIMER],
+    ['its timer', 'cdp-relay-watchdog.timer', off, ['UnitFileState']],
     ['a namespace that is not in memory', 'netvm-netns@muse.service', undefined, ['LoadState']],
     ['such a timer', 'chromebox-watchdog@muse.timer', undefined, ['LoadState']],
     ['such a timer of all nodes', 'agent-health.timer', undefined, ['LoadState']],
@@ -44,12 +46,16 @@ describe('what systemd is asked', () => {
     it(`of ${what}, ${unit}`, () => assert.deepEqual(ask(unit, listed, AWAKE), asked))
   it('after a sleep the stamps of the wall clock too', () => {
     assert.deepEqual(ask('chromebox@muse.service', on, AT), ['ActiveEnterTimestamp', SINCE])
-    assert.deepEqual(ask('agent-health.service', off, AT), ['ExecMainExitTimestamp', ...RUN])
+    assert.deepEqual(ask('agent-health.service', off, AT), [
+      ...RUN.slice(0, 2),
+      'ExecMainExitTimestamp',
+      'ExecMainExitTimestampMonotonic',
+    ])
   })
 })
 
 describe('a fleet', () => {
-  const TIMER = { UnitFileState: 'enabled', NextElapseUSecMonotonic: 5n }
+  const TIMER = { UnitFileState: 'enabled', NextElapseUSecMonotonic: 5n, SubState: 'waiting' }
   const on = (sub: string) => ({ listed: ['loaded', 'active', sub] as const })
   const FLEET = {
     'agent-health.timer': { ...on('waiting'), ...TIMER },
@@ -95,6 +101,24 @@ describe('a fleet', () => {
     assert.equal(muse.value.runs['chromebox-watchdog'].ended, false)
     assert.equal(muse.value.timers['chromebox-watchdog'].why, 'inactive')
     assert.equal(muse.value.timers['agent-health'].state, 'armed')
+  })
+  it('whose timers fire just then, and whose timer waits for nothing', async (t) => {
+    const timer = (SubState: string) => ({
+      ...on('waiting'),
+      UnitFileState: 'enabled',
+      NextElapseUSecMonotonic: 2n ** 64n - 1n,
+      SubState,
+    })
+    const timers = {
+      'chromebox-watchdog@pip.timer': timer('running'),
+      'agent-health.timer': timer('waiting'),
+      'cdp-relay-watchdog.timer': { ...on('running'), UnitFileState: 'enabled' },
+    }
+    const pip = (await look(t, { ...PIP, ...HERE, ...timers }))('pip')
+    assert.ok(pip.seen)
+    const states = Object.values(pip.value.timers).map((f) => f.state)
+    assert.deepEqual(states, ['armed', 'armed', 'unarmed'])
+    assert.equal(pip.value.timers['agent-health'].why, 'waiting for nothing')
   })
   it('whose timer is masked, or was never installed', async (t) => {
     const timers = {
