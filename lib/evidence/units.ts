@@ -139,6 +139,7 @@ const idle = (like: UnitShow | undefined): UnitShow => ({
   LoadState: like?.LoadState ?? 'not-found',
   ActiveState: 'inactive',
   SubState: 'dead',
+  Result: 'success',
 })
 
 /** One talk with systemd for all nodes. */

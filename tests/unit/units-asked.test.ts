@@ -98,7 +98,8 @@ describe('a fleet', () => {
     assert.deepEqual(pip.value.timers['chromebox-watchdog'], { state: 'armed', why: '', enabled: true })
     assert.equal(pip.value.relay.active, false)
     assert.deepEqual(muse.value.browser, { active: false, changing: false, text: 'inactive' })
-    assert.equal(muse.value.runs['chromebox-watchdog'].ended, false)
+    const never = { ended: false, exitBootMs: 0, status: 0, result: 'success' }
+    assert.deepEqual(muse.value.runs['chromebox-watchdog'], never)
     assert.equal(muse.value.timers['chromebox-watchdog'].why, 'inactive')
     assert.equal(muse.value.timers['agent-health'].state, 'armed')
   })
