@@ -5,7 +5,7 @@ import { clean } from '../base/text.ts'
 // a unit, most of it in PID 1; one that is asked for by its name is answered in a twentieth, and a fleet has a thousand
 // units. Numbers are little-endian, and every value begins at a multiple of its size (D-Bus specification).
 
-/** With so many calls on their way no more are made: the system bus answers a connection that has 128 no further one. */
+/** Calls on their way at which no more are made: the system bus refuses a connection's 129th without an answer. */
 const AT_ONCE = 100
 /** Who we are is what the socket says: in a user namespace we do not know our own uid. Nothing waits for the answer. */
 const AUTH = '\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n'
