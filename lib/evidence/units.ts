@@ -134,7 +134,7 @@ export function wanted(
   })
 }
 
-/** A unit that systemd has not in memory, which is there when the one of its kind is that was asked about. */
+/** A unit that systemd has not in memory; there is one when there is that of the first node. */
 const idle = (like: UnitShow | undefined): UnitShow => ({
   LoadState: like?.LoadState ?? 'not-found',
   ActiveState: 'inactive',
@@ -154,10 +154,8 @@ export async function lookAtUnits(
   const answer = await lookAtListed(p.root, PATTERNS, (listed) => wanted(nodes, listed, now), deadlineMs)
   if (!answer.seen) return () => ({ seen: false, why: `no bus: ${answer.why}` })
   const sample = unitsOf(first)
-  const of = (unit: string, i: number) => {
-    const u = answer.value.get(unit)
-    return [unit, { ...idle(u ?? answer.value.get(sample[i] ?? '')), ...u }] as const
-  }
+  const of = (unit: string, i: number) =>
+    [unit, { ...idle(answer.value.get(sample[i] ?? '')), ...answer.value.get(unit) }] as const
   const fleet = FLEET.map(of)
   return (node) => readUnits(Object.fromEntries([...unitsOf(node).map(of), ...fleet]), node, now)
 }

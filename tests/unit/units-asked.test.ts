@@ -81,10 +81,10 @@ describe('a fleet', () => {
     'chromebox-watchdog@muse.service': load('loaded'),
     'chromebox-watchdog@muse.timer': load('loaded'),
   }
-  async function look(t: TestContext, units: Record<string, FakeUnit>) {
+  async function look(t: TestContext, units: Record<string, FakeUnit>, ...nodes: string[]) {
     const p = tempPaths(t)
     await fakeBus(t, `${p.root}/run/systemd/private`, units)
-    return lookAtUnits(p, ['muse', 'pip'], AWAKE, patience(20_000))
+    return lookAtUnits(p, nodes.length > 0 ? nodes : ['muse', 'pip'], AWAKE, patience(20_000))
   }
 
   it('of which systemd has only some units in memory: the others are known, and do not run', async (t) => {
@@ -102,6 +102,22 @@ describe('a fleet', () => {
     assert.deepEqual(muse.value.runs['chromebox-watchdog'], never)
     assert.equal(muse.value.timers['chromebox-watchdog'].why, 'inactive')
     assert.equal(muse.value.timers['agent-health'].state, 'armed')
+  })
+  it('of which no node but the first is in memory, or not even that one', async (t) => {
+    const dev = {
+      'chromebox-watchdog@dev.timer': load('loaded'),
+      'cdp-relay@pip.socket': load('loaded'),
+      'netvm-tunnel@pip.service': load('loaded'),
+    }
+    for (const [first, units] of [
+      ['pip', { ...FLEET, ...PIP, ...dev }],
+      ['muse', { ...FLEET, ...HERE, ...dev }],
+    ] as const) {
+      const of = (await look(t, units, first, 'dev'))('dev')
+      assert.ok(of.seen, JSON.stringify(of))
+      assert.deepEqual(of.value.browser, { active: false, changing: false, text: 'inactive' })
+      assert.equal(of.value.timers['chromebox-watchdog'].why, 'inactive')
+    }
   })
   it('whose timers fire just then, and whose timer waits for nothing', async (t) => {
     const timer = (SubState: string) => ({
