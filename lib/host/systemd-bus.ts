@@ -79,18 +79,19 @@ export async function lookAtListed(
     return questions(ask)
   }
   const until = monotonicMs() + deadlineMs
-  let why = ''
+  const why: string[] = []
   for (const [socket, talks] of [
     ['systemd/private', questions],
     ['dbus/system_bus_socket', onBus],
   ] as const) {
     const leftMs = until - monotonicMs()
-    if (leftMs <= 0) break
+    // A timer may be early by one.
+    if (leftMs < 2) break
     try {
       return { seen: true, value: await talk(`${root}/run/${socket}`, leftMs, talks) }
     } catch (err) {
-      why = (err as Error).message
+      why.push((err as Error).message)
     }
   }
-  return { seen: false, why }
+  return { seen: false, why: why.join('; ') }
 }

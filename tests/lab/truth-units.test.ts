@@ -58,7 +58,7 @@ async function same(): Promise<void> {
             return false
           }
         }
-        await until('both say the same', agree, 20_000).catch((err: Error) => {
+        await until('both say the same', agree, 10_000).catch((err: Error) => {
           throw new Error(`${node}, below ${root}/run: ${err.message}: ${last}`)
         })
       }
