@@ -18,7 +18,7 @@ import { lookAtTunnel } from './tunnel.ts'
 import type { NodeFacts, NodeVerdict } from './types.ts'
 import { lookAtUnits } from './units.ts'
 
-/** systemctl answers in some 15 ms; one that does not is a bus in trouble, and status must not hang on it. */
+/** systemd answers in some 15 ms; one that does not is a bus in trouble, and status must not hang on it. */
 const BUS_DEADLINE_MS = 2_500
 /** A bounded query takes tens of milliseconds even on a journal of gigabytes. */
 const JOURNAL_DEADLINE_MS = 4_000
@@ -41,8 +41,8 @@ export interface CollectOptions {
 }
 
 /**
- * Looks at everything there is to know about the nodes, side by side, and decides. At most two child
- * processes (systemctl; journalctl where nothing else decides), whatever the number of nodes.
+ * Looks at everything there is to know about the nodes, side by side, and decides. At most one child
+ * process (journalctl, where nothing else decides), whatever the number of nodes.
  */
 export async function collect(
   p: Paths,
@@ -52,8 +52,8 @@ export async function collect(
 ): Promise<Collected> {
   const at = clocks(p)
   const names = nodes.map((n) => n.name)
-  // The child runs while we read files.
-  const unitsAsked = lookAtUnits(names, at, BUS_DEADLINE_MS)
+  // PID 1 answers while we read files.
+  const unitsAsked = lookAtUnits(p, names, at, BUS_DEADLINE_MS)
   const ids = ownIdMap(p.proc)
   const trust = new Trust(p, ids)
   const receipts = new Map(

@@ -19,9 +19,8 @@ export function lookAtTunnel(p: Paths, trust: Trust, node: string, at: Now): Loo
   return { seen: true, value: { configured: true, sinceBootMs, source: 'live' } }
 }
 
-/** What `readTunnel` reads: among others how the unit's ConditionPathExists= ended when it was last started. */
+/** What `readTunnel` reads besides the state: among others how the unit's ConditionPathExists= ended when it was last started. */
 export const TUNNEL_PROPS: readonly string[] = [
-  'ActiveState',
   'ConditionResult',
   ...momentProps(['ConditionTimestamp', 'InactiveEnterTimestamp']),
 ]

@@ -1,16 +1,9 @@
 import type { Clocks } from '../base/damping.ts'
+import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
-import { run } from '../host/exec.ts'
-import {
-  ENDED_PROPS,
-  momentMs,
-  momentProps,
-  parseTimer,
-  show,
-  TIMER_PROPS,
-  type UnitShow,
-} from '../host/systemd.ts'
+import { momentMs, momentProps, parseTimer, type UnitShow } from '../host/systemd.ts'
+import { lookAtListed, type Shown } from '../host/systemd-bus.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 
@@ -18,9 +11,6 @@ import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 export function unitOf(s: Supervisor, node: string): string {
   return s === 'chromebox-watchdog' ? `chromebox-watchdog@${node}` : s
 }
-
-const MOMENTS = momentProps(['ActiveEnterTimestamp', 'ExecMainExitTimestamp'])
-const PROPS = [...new Set([...ENDED_PROPS, ...TIMER_PROPS, ...TUNNEL_PROPS, ...MOMENTS])]
 
 const FLEET = ['cdp-relay-watchdog', 'agent-health'].flatMap((u) => [`${u}.service`, `${u}.timer`])
 
@@ -94,71 +84,77 @@ export function readUnits(all: Record<string, UnitShow>, node: string, at: Clock
   }
 }
 
-/**
- * Above this many nodes systemd is asked first which of their units it has in memory. It has to read the
- * files of every other unit that `show` names, some 5 ms each, only to say that it is inactive.
- */
-const MANY_NODES = 24
-
 const PATTERNS = [
-  'netvm-netns@*',
-  'chromebox@*',
+  'netvm-netns@*.service',
+  'chromebox@*.service',
   'cdp-relay@*.socket',
   'chromebox-watchdog@*',
-  'netvm-tunnel@*',
+  'netvm-tunnel@*.service',
+  ...FLEET,
 ]
 
-/** The units systemd has in memory, from `systemctl list-units --output=json`; undefined when that is no answer. */
-export function parseListed(json: string): ReadonlySet<string> | undefined {
-  try {
-    const list: unknown = JSON.parse(json)
-    if (!Array.isArray(list)) return undefined
-    return new Set(list.map((u: { unit?: unknown }) => String(u?.unit)))
-  } catch {
-    return undefined
-  }
+/**
+ * What `readUnits` reads of a unit beyond what the list says. Between the list and the answers a timer may fire and a run
+ * may end: only a timer that waited before and after can be waiting for nothing, and a run under way has not ended.
+ */
+function detailsOf(unit: string, { ActiveState, SubState }: UnitShow): readonly string[] {
+  if (unit.endsWith('.timer'))
+    return SubState === 'waiting'
+      ? ['UnitFileState', 'NextElapseUSecMonotonic', 'SubState']
+      : ['UnitFileState']
+  if (unit.startsWith('netvm-tunnel@')) return TUNNEL_PROPS
+  // How it ended is printed of a unit that does not run.
+  const result = ActiveState === 'active' ? [] : ['Result']
+  if (unit.endsWith('.socket')) return result
+  if (/^(chromebox|netvm-netns)@/.test(unit)) return [...momentProps(['ActiveEnterTimestamp']), ...result]
+  if (ActiveState === 'activating') return []
+  return ['Result', 'ExecMainStatus', ...momentProps(['ExecMainExitTimestamp'])]
 }
 
-async function inMemory(deadlineMs: number): Promise<ReadonlySet<string> | undefined> {
-  const argv = ['systemctl', 'list-units', '--all', '--no-pager', '--output=json', '--', ...PATTERNS]
-  const r = await run(argv, { deadlineMs, maxOutput: 16 * 1024 * 1024 })
-  return r.code === 0 ? parseListed(r.stdout) : undefined
+/**
+ * The properties to ask for, by unit. Pure.
+ *
+ * A unit that systemd has not in memory is inactive and never ran. Whether there is such a unit at all costs it the
+ * reading of the unit's files: that is asked of timers, which say so, and for the other kinds of the first node.
+ */
+export function wanted(
+  nodes: readonly string[],
+  listed: Shown,
+  at: Clocks,
+): (readonly [unit: string, properties: readonly string[]])[] {
+  const all = [...nodes.flatMap(unitsOf), ...FLEET]
+  const first = nodes.slice(0, 1).flatMap(unitsOf)
+  // Only sleep makes the wall clock's stamps tell anything beside those of CLOCK_MONOTONIC (`bootTimeMs`).
+  const slept = at.aheadMs > 0
+  return all.map((unit) => {
+    const u = listed.get(unit)
+    if (u === undefined) return [unit, unit.endsWith('.timer') || first.includes(unit) ? ['LoadState'] : []]
+    return [unit, detailsOf(unit, u).filter((p) => slept || !p.endsWith('Timestamp'))]
+  })
 }
 
-/** A unit that systemd has not in memory is like the one of its kind that was asked about, inactive and never run. */
-function idle(like: UnitShow | undefined): UnitShow {
-  return {
-    LoadState: like?.LoadState ?? 'not-found',
-    ActiveState: 'inactive',
-    SubState: 'dead',
-    Result: 'success',
-  }
-}
+/** A unit that systemd has not in memory; there is one when there is that of the first node. */
+const idle = (like: UnitShow | undefined): UnitShow => ({
+  LoadState: like?.LoadState ?? 'not-found',
+  ActiveState: 'inactive',
+  SubState: 'dead',
+  Result: 'success',
+})
 
-/** One systemctl call for all nodes; for a large fleet two. */
+/** One talk with systemd for all nodes. */
 export async function lookAtUnits(
+  p: Pick<Paths, 'root'>,
   nodes: readonly string[],
   now: Clocks,
   deadlineMs: number,
 ): Promise<(node: string) => Look<UnitFacts>> {
   const [first] = nodes
   if (first === undefined) return () => ({ seen: false, why: 'not asked' })
-  const all = nodes.flatMap(unitsOf)
-  const listed = nodes.length > MANY_NODES ? await inMemory(deadlineMs) : undefined
+  const answer = await lookAtListed(p.root, PATTERNS, (listed) => wanted(nodes, listed, now), deadlineMs)
+  if (!answer.seen) return () => ({ seen: false, why: `no bus: ${answer.why}` })
   const sample = unitsOf(first)
-  const asked = listed === undefined ? all : all.filter((u) => listed.has(u) || sample.includes(u))
-  const answer = await show([...asked, ...FLEET], PROPS, deadlineMs)
-  if (!answer.seen) return () => ({ seen: false, why: busProblem(answer.why) })
-  return (node) => {
-    const units = unitsOf(node).map((u, i) => [u, answer.value[u] ?? idle(answer.value[sample[i] ?? ''])])
-    const fleet = FLEET.map((u) => [u, answer.value[u] ?? {}])
-    return readUnits(Object.fromEntries([...units, ...fleet]), node, now)
-  }
-}
-
-/** systemctl's own words for "no bus here", shortened. */
-function busProblem(why: string): string {
-  if (/connect to bus|Host is down|No such file or directory|Permission denied|not been booted/i.test(why))
-    return `no bus: ${clean(why, 120)}`
-  return clean(why, 160)
+  const of = (unit: string, i: number) =>
+    [unit, { ...idle(answer.value.get(sample[i] ?? '')), ...answer.value.get(unit) }] as const
+  const fleet = FLEET.map(of)
+  return (node) => readUnits(Object.fromEntries([...unitsOf(node).map(of), ...fleet]), node, now)
 }

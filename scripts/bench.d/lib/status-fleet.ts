@@ -1,6 +1,6 @@
 import { inShell, makeUser } from '../../../tests/kit/lab/shells.ts'
 import { cadence, ok, sh, writeUnit } from '../../../tests/kit/lab.ts'
-import { judgeWall, nodeMs } from './status-wall.ts'
+import { judgeWall } from './status-wall.ts'
 import { everywhere, makeWideFleet, rows, standIns } from './wide-fleet.ts'
 
 // 200 rows, each with a namespace and a veth pair of its own; only the browsers and relays are stand-ins.
@@ -36,7 +36,7 @@ const live = (json: string): number =>
   ).length
 
 /** With a silent node the status waits its whole deadline, which no machine makes shorter: two seconds of ours. */
-const SILENT = LIMIT + 2000 / nodeMs()
+const SILENT = (nodeMs: number): number => LIMIT + 2000 / nodeMs
 
 const met: boolean[] = []
 makeUser()
