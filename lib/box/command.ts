@@ -24,6 +24,14 @@ export async function boxCommand(p: Paths, argv: readonly string[]): Promise<Exi
     .action(async (names: string[], o: { json?: true; watch?: true }) => {
       code = await (await import('./status.ts')).fleetStatus(p, names, o)
     })
+  fleet
+    .command('restart [node...]')
+    .description('restart the browsers, one after the other; stops at the first that is not healthy (root)')
+    .option('--rolling', 'each is healthy before the next one is stopped (required)')
+    .addHelpText('after', epilogue('box fleet restart'))
+    .action(async (names: string[], o: { rolling?: true }) => {
+      code = await (await import('./restart.ts')).fleetRestart(p, names, o)
+    })
   const approvals = box.command('approvals').description('what is read over CDP')
   approvals
     .command('check [node...]')

@@ -17,6 +17,10 @@ const EXAMPLES = {
     ['box approvals check', 'every active node of this host'],
     ['box approvals check muse && read-the-queue muse', 'read a queue only where it can be believed'],
   ],
+  'box fleet restart': [
+    ['box fleet restart --rolling', 'every browser of this host, for instance after an upgrade of its unit'],
+    ['box fleet restart --rolling muse pip', 'these two, in this order'],
+  ],
   'box fleet status': [
     ['box fleet status muse pip', 'these two; without a name every active node of this host'],
     ['box fleet status --watch', 'again every two seconds'],
@@ -108,6 +112,10 @@ const OWN: Readonly<Partial<Record<Described, Meanings>>> = {
   'chromebox-watchdog': SUPERVISOR,
   'cdp-relay-watchdog': SUPERVISOR,
   box: FLEET,
+  'box fleet restart': {
+    0: 'all restarted and healthy, but for paused ones',
+    1: 'stopped at one that is not healthy',
+  },
   'box fleet status': FLEET,
   'host-evidence': FLEET,
   'box approvals check': { 0: 'all OK', 1: 'something is down', 2: 'something is not verified' },
