@@ -3,9 +3,11 @@ import { errorLine } from '../base/errors.ts'
 import type { ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
+import { SUPERVISORS } from '../base/types.ts'
 import { isTty, type Style, style } from '../cli/cli.ts'
 import { type Collected, collect } from '../evidence/collect.ts'
 import { phrase } from '../evidence/decide.ts'
+import { unitOf } from '../evidence/owners.ts'
 import { exitOf, unknownText } from '../evidence/report.ts'
 import { type Selection, select } from '../evidence/select.ts'
 import type { RowError } from '../registry/read.ts'
@@ -22,9 +24,8 @@ export function hostLine(c: Collected): HostLine {
   const uplink = down ? 'down' : egress.some((l) => l?.state === 'ok') ? 'ok' : 'unknown'
   const timers = new Map<string, boolean>()
   for (const { node, facts } of c.judged)
-    if (facts.units.seen)
-      for (const [name, t] of Object.entries(facts.units.value.timers))
-        timers.set(name === 'chromebox-watchdog' ? `${name}@${node.name}` : name, t.state === 'armed')
+    for (const s of facts.units.seen ? SUPERVISORS : [])
+      timers.set(unitOf(s, node.name), facts.units.seen && facts.units.value.timers[s].state === 'armed')
   const of = timers.size
   const armed = [...timers.values()].filter(Boolean).length
   return { name: hostname(), uplink, load: loadavg()[0] ?? 0, timers: of === 0 ? undefined : { armed, of } }

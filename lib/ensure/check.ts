@@ -6,10 +6,10 @@ import { fromJson, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
 import { lookAtJournal } from '../evidence/journal.ts'
-import { PERIOD_MS } from '../evidence/owners.ts'
+import { PERIOD_MS, unitOf } from '../evidence/owners.ts'
 import { activeLocalNodes, findNode, readRegistry } from '../registry/read.ts'
 import { readReceipt } from '../store/receipts.ts'
-import { decideDrift, watchdogTimer } from './decide.ts'
+import { decideDrift } from './decide.ts'
 import { hookPath, noteLine, unrepaired } from './ensure.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { type Point, prove } from './proof.ts'
@@ -46,9 +46,8 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
     return { bootMs: then.bootMs, state: verdict.state, reason: verdict.reason }
   }
   const periodMs = (supervisor: Supervisor, node: string) => {
-    const timer = supervisor === 'chromebox-watchdog' ? watchdogTimer(node) : `${supervisor}.timer`
     // A timer that has none to read is judged by the release's.
-    return seen.units[timer]?.periodMs ?? PERIOD_MS[supervisor]
+    return seen.units[`${unitOf(supervisor, node)}.timer`]?.periodMs ?? PERIOD_MS[supervisor]
   }
   const hook = (node: string) => hookBy(textIfThere(hookPath(ctx, node)))
   return prove({ nowMs: at.bootMs, nodes, journal, receipt, periodMs, hook })

@@ -10,10 +10,10 @@ import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import { run } from '../host/exec.ts'
 import { askSystemd } from '../host/systemctl.ts'
 import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../host/systemd.ts'
-import { isNodeName } from '../registry/names.ts'
+import { isNodeName, unitsOf } from '../registry/names.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import { LOOPS, nodeParts, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
+import { LOOPS, nodeParts } from './decide.ts'
 import { FILE_PROPS, foreignFiles } from './foreign.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
@@ -78,12 +78,10 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   const active = activeLocalNodes(parsed, hostname()).filter((n) => only === undefined || n.name === only)
   const known = only === undefined ? await knownInstances(p) : NONE
   const units = [
-    ...active.flatMap(({ name }) => [
-      watchdogTimer(name),
-      watchdogService(name),
-      nodeTarget(name),
-      ...nodeParts(name),
-    ]),
+    ...active.flatMap(({ name }) => {
+      const { timer, watchdog, target } = unitsOf(name)
+      return [timer, watchdog, target, ...nodeParts(name)]
+    }),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
   const shown = await askSystemd(units, PROPS)

@@ -2,6 +2,7 @@
 
 import { seconds } from '../base/text.ts'
 import { type Look, SUPERVISORS, type Supervisor, type VerdictState } from '../base/types.ts'
+import { unitOf } from '../evidence/owners.ts'
 import type { JournalFacts, JournalRun } from '../evidence/types.ts'
 import { SLACK_MS } from './finding.ts'
 
@@ -57,7 +58,7 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   const say = (ok: boolean, text: string, next?: string): Point => {
     return { scope: node, ok, text: `${supervisor}: ${text}`, ...(next && { next }) }
   }
-  const unit = supervisor === 'chromebox-watchdog' ? `${supervisor}@${node}` : supervisor
+  const unit = unitOf(supervisor, node)
   const journal = `journalctl -u ${unit}.service -n 30`
   if (!look.seen) return say(false, `the journal cannot be read: ${look.why}`, 'journalctl -n 1')
   const { incomplete } = look.value

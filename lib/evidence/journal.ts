@@ -3,9 +3,8 @@ import { clean, seconds } from '../base/text.ts'
 import { type Look, SUPERVISORS } from '../base/types.ts'
 import { run } from '../host/exec.ts'
 import { parseRuns } from './journal-parse.ts'
-import { MAX_PERIODS, PERIOD_MS } from './owners.ts'
+import { MAX_PERIODS, PERIOD_MS, unitOf } from './owners.ts'
 import type { JournalFacts } from './types.ts'
-import { unitOf } from './units.ts'
 
 /** What `parseRuns` reads; without this list journalctl prints some forty fields per entry. */
 const FIELDS =

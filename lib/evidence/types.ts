@@ -101,7 +101,7 @@ export interface UnitFacts {
   readonly browser: ServiceFact
   readonly relay: ServiceFact
   /** Absent when the tunnel's unit was never started in this boot. */
-  readonly tunnel?: TunnelFact
+  readonly tunnel?: TunnelFact | undefined
   readonly timers: Readonly<Record<Supervisor, TimerFact>>
   readonly runs: Readonly<Record<Supervisor, UnitRun>>
 }

@@ -18,10 +18,10 @@ import type { NetworkWant } from '../netns/plan.ts'
 import { resolvPath } from '../netns/resolv.ts'
 import { inhabitants, networkDown } from '../netns/setup.ts'
 import { setCell } from '../registry/edit.ts'
-import { assertNodeName, deriveNames } from '../registry/names.ts'
+import { assertNodeName, deriveNames, unitsOf } from '../registry/names.ts'
 import { findNode, isLocal, readRegistry } from '../registry/read.ts'
 import { withdrawHandover } from '../tunnel/handover.ts'
-import { JOB_MS, type NodeContext, POLL_MS, poll, states, underLock, unitsOf } from './context.ts'
+import { JOB_MS, type NodeContext, POLL_MS, poll, states, underLock } from './context.ts'
 
 /** From TERM to KILL for what was left in the namespace, in milliseconds. */
 const KILL_AFTER_MS = 2000
