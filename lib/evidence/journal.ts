@@ -3,9 +3,9 @@ import { fromJson, type Json, object } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
 import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { run } from '../host/exec.ts'
-import { meaning, readMessage } from './message.ts'
+import { type Message, meaning, readMessage } from './message.ts'
 import { MAX_PERIODS, PERIOD_MS, unitOf } from './owners.ts'
-import type { JournalFacts, JournalRun, Message } from './types.ts'
+import type { JournalFacts, JournalRun } from './types.ts'
 
 /** What `parseRuns` reads; without this list journalctl prints some forty fields per entry. */
 const FIELDS =

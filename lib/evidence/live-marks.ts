@@ -3,27 +3,22 @@ import { judgeBrowser } from '../browser/judge.ts'
 import type { BrowserLook } from '../browser/types.ts'
 import { judgeNetns } from '../netns/judge.ts'
 import { text } from '../report/codes.ts'
-import type { CdpAnswer, FactState, LiveFacts } from './types.ts'
+import type { CdpAnswer, FactState, LiveFacts, Mark } from './types.ts'
 
-export interface LiveMark {
-  readonly layer: Layer
-  readonly state: FactState
-  readonly note: string
-  readonly code?: string
-}
+type LiveMark = Mark & { readonly layer: Layer }
 
 const mark = (layer: Layer, state: FactState, note = '', code?: string): LiveMark => ({
   layer,
   state,
   note,
-  ...(code === undefined ? {} : { code }),
+  code,
 })
 
 const reasonOf = ({ reason, evidence }: Verdict): string =>
   evidence.length === 0 ? reason : `${reason} (${evidence.join('; ')})`
 
 /** Without the host's end of the veth an answer cannot have come from this node. */
-function answerOf(live: LiveFacts): CdpAnswer | undefined {
+export function answerOf(live: LiveFacts): CdpAnswer | undefined {
   const noVeth = live.gateway.seen && !live.gateway.value
   return live.cdp.seen && !noVeth ? live.cdp.value : undefined
 }

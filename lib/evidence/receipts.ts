@@ -28,18 +28,9 @@ export function trustedReceipt(
   supervisor: Supervisor,
   node: string,
 ): Look<Receipt | undefined> {
-  const raw = trust.read(receiptPath(p, supervisor, node))
-  if (!raw.seen || raw.value === undefined) return raw as Look<undefined>
-  try {
-    const receipt = parseReceipt(raw.value)
-    if (receipt.supervisor !== supervisor) return { seen: false, why: 'it is of another supervisor' }
-    return { seen: true, value: receipt }
-  } catch (err) {
-    return {
-      seen: false,
-      why: `cannot be read: ${clean(err instanceof Error ? err.message : String(err), 80)}`,
-    }
-  }
+  const look = trust.parsed(receiptPath(p, supervisor, node), parseReceipt)
+  if (!look.seen || look.value === undefined || look.value.supervisor === supervisor) return look
+  return { seen: false, why: 'it is of another supervisor' }
 }
 
 /**
