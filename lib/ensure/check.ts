@@ -41,9 +41,7 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
   const journal = await lookAtJournal(nodes, at, JOURNAL_DEADLINE_MS)
   const receipt = (supervisor: Supervisor, node: string) => {
     const look = readReceipt(ctx.p, supervisor, node)
-    if (!look.seen || look.value === undefined || look.value.at.bootId !== at.bootId) return undefined
-    const { verdict, at: then } = look.value
-    return { bootMs: then.bootMs, state: verdict.state, reason: verdict.reason }
+    return look.seen && look.value?.at.bootId === at.bootId ? look.value : undefined
   }
   const periodMs = (supervisor: Supervisor, node: string) => {
     // A timer that has none to read is judged by the release's.

@@ -6,7 +6,7 @@ import { monotonicMs } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
 import { namesIn, textIfThere } from '../base/files.ts'
 import { shellWord } from '../base/os-error.ts'
-import { nodeEnvPath, type Paths } from '../base/paths.ts'
+import type { Paths } from '../base/paths.ts'
 import { run } from '../host/exec.ts'
 import { askSystemd } from '../host/systemctl.ts'
 import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../host/systemd.ts'
@@ -16,7 +16,7 @@ import { tunnelConfigured } from '../tunnel/configured.ts'
 import { LOOPS, nodeParts } from './decide.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
-import { dropIn, queueReady, wantedFiles } from './settings.ts'
+import { dropIn, queueReady, settingsFiles, wantedFiles } from './settings.ts'
 import type { ForeignFile, NodeLook, Observation, Orphan, UnitLook } from './types.ts'
 
 export interface EnsureContext {
@@ -222,18 +222,13 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     const row = parsed.nodes.find((n) => n.name === name)
     if (row?.status === 'active' && isLocal(row, hostname())) continue
     if (refused.has(name) || (row === undefined && nameless)) continue
-    const files = [
-      nodeEnvPath(p, name),
-      dropIn(p, `cdp-relay@${name}.socket`),
-      dropIn(p, `chromebox-watchdog@${name}.timer`),
-    ]
     const mine = (unit: string) => unit.replace(/^[^@]*@/, '').replace(/\.[a-z]+$/, '') === name
     found.push({
       name,
       why: row?.status === 'retired' ? 'retired' : 'removed',
       enabled: known.linked.filter(mine),
       active: known.active.filter(mine),
-      files: files.filter((f) => existsSync(f)),
+      files: settingsFiles(p, name).filter((f) => existsSync(f)),
     })
   }
   return found.filter((o) => o.enabled.length + o.active.length + o.files.length > 0)

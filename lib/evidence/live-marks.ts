@@ -23,9 +23,6 @@ export function answerOf(live: LiveFacts): CdpAnswer | undefined {
   return live.cdp.seen && !noVeth ? live.cdp.value : undefined
 }
 
-const isStopped = (live: LiveFacts): boolean =>
-  live.process.seen && /^[Tt]$/.test(live.process.value?.state ?? '')
-
 /**
  * Asked over the relay and not answered as a browser answers, which alone does not show whether the browser or the
  * relay is at fault: the watchdog looks from inside the namespace. Undefined when the answer is conclusive.
@@ -84,10 +81,9 @@ export function liveMarks(live: LiveFacts): readonly LiveMark[] {
   const answer = answerOf(live)
   const netns = netnsMark(live)
   const out = [...(netns === undefined ? [] : [netns]), ...browserMarks(live, answer)]
-  if (live.process.seen && isStopped(live) && answer?.kind !== 'browser')
-    out.push(
-      mark('cdp', 'fail', text('browser-stopped', { pid: live.process.value?.pid ?? 0 }), 'browser-stopped'),
-    )
+  const main = live.process.seen ? live.process.value : undefined
+  if (main !== undefined && /^[Tt]$/.test(main.state ?? '') && answer?.kind !== 'browser')
+    out.push(mark('cdp', 'fail', text('browser-stopped', { pid: main.pid }), 'browser-stopped'))
   if (answer?.kind === 'browser') out.push(mark('relay', 'ok'))
   if (answer?.kind === 'refused')
     out.push(mark('relay', 'fail', 'nothing listens on the relay address', 'relay-down'))

@@ -37,10 +37,7 @@ export function trustedReceipt(
  * The namespaces that the supervisors of this boot call the host's: what most receipts say, because one
  * run by hand inside a sandbox would name the sandbox's. Undefined when no receipt of this boot says it.
  */
-export function hostNamespaces(
-  receipts: Iterable<Receipt>,
-  bootId: string,
-): { readonly net: number; readonly pid: number } | undefined {
+export function hostNamespaces(receipts: readonly Receipt[], bootId: string): Receipt['hostNs'] | undefined {
   const votes = new Map<string, { n: number; ns: Receipt['hostNs'] }>()
   for (const r of receipts) {
     if (r.at.bootId !== bootId || !(r.hostNs.net > 0) || !(r.hostNs.pid > 0)) continue

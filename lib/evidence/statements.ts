@@ -1,8 +1,8 @@
 import { EXIT } from '../base/exit-codes.ts'
-import { type Layer, type MarkState, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { type Layer, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { type Message, meaning } from './message.ts'
 import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
-import type { FactState, JournalRun, LogLine, Mark, NodeFacts, Source, TunnelFact, Unknown } from './types.ts'
+import type { JournalRun, LogLine, Mark, NodeFacts, Source, TunnelFact, Unknown } from './types.ts'
 
 /**
  * One thing said about a node at one time by a source that may be believed. `failedSomewhere`: the
@@ -22,11 +22,6 @@ export interface Statement {
 
 /** A run writes its receipt and exits within this time; a later exit belongs to a later run. */
 const SAME_RUN_MS = 3_000
-
-function factState(m: MarkState): FactState | undefined {
-  if (m === 'not-configured') return 'absent'
-  return m === 'ok' || m === 'fail' || m === 'unknown' ? m : undefined
-}
 
 /** Our clock is read first and the rest of the look takes its time: what happened meanwhile counts as now. */
 const LOOK_MS = 10_000
@@ -57,8 +52,8 @@ function isVoid({ units }: Pick<NodeFacts, 'units'>, layer: Layer, atBootMs: num
 function fromReceipt(r: Receipt, facts: NodeFacts): Statement {
   const marks = new Map<Layer, Mark>()
   for (const m of r.layers) {
-    const state = factState(m.state)
-    if (state === undefined || isVoid(facts, m.layer, r.at.bootMs)) continue
+    const state = m.state === 'not-configured' ? 'absent' : m.state
+    if (state === 'paused' || state === 'not-checked' || isVoid(facts, m.layer, r.at.bootMs)) continue
     // It asks for the version alone; whether the list of targets can be read is the watchdog's to say.
     if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
     // A run that was cut short vouches for nothing; a pause is recorded over what was seen.
