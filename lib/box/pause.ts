@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import { attempt } from '../base/attempt.ts'
 import { now, wallIso } from '../base/clock.ts'
 import { loadConfig } from '../base/config.ts'
 import { UsageError } from '../base/errors.ts'
@@ -79,12 +80,8 @@ export function parseDuration(text: string): number {
 export function whoAsks(env: NodeJS.ProcessEnv = process.env): string {
   const sudo = env.SUDO_USER
   if (sudo !== undefined && sudo !== '') return clean(sudo, 80)
-  try {
-    return clean(userInfo().username, 80)
-  } catch {
-    // No passwd entry for this uid.
-    return `uid ${process.getuid?.() ?? '?'}`
-  }
+  // It throws without a passwd entry for this uid.
+  return clean(attempt(() => userInfo().username) ?? `uid ${process.getuid?.() ?? '?'}`, 80)
 }
 
 /** The record of a pause. Pure. */

@@ -1,25 +1,19 @@
+import { present } from '../base/present.ts'
 import type { Supervisor } from '../base/types.ts'
 import { parseLog } from '../evidence/logs.ts'
 import type { LogLine } from '../evidence/types.ts'
-import { type Code, entryOf, type Repaired } from '../report/codes.ts'
+import { entryOf, type Repaired } from '../report/codes.ts'
 import { oldResult } from '../report/old-lines.ts'
 
-/** One repair of a node, as its lines in a supervisor's log report it. */
-export interface Repair {
-  readonly supervisor: Supervisor
-  /** When it ended, wall clock. */
-  readonly wallMs: number
+/** One repair of a node, as its lines in a supervisor's log report it; the last of them says how it ended. */
+export interface Repair extends Pick<LogLine, 'supervisor' | 'wallMs' | 'code' | 'cause'> {
   readonly what: Repaired
-  /** How it ended; absent in a line of a release that wrote none. */
-  readonly code?: Code | undefined
-  /** Why it did not help, or what was found after it. */
-  readonly cause?: Code | undefined
   /** The fault it was for; empty when the log does not reach back. */
   readonly before: string
   /** What a look afterwards found. */
   readonly after: string
   /** From the line of the fault to that of the result, in milliseconds; absent when the fault is not in the log. */
-  readonly durationMs?: number | undefined
+  readonly durationMs?: number
   readonly helped: boolean
 }
 
@@ -46,17 +40,11 @@ export function findRepairs(text: string, whole: boolean, supervisor: Supervisor
       continue
     }
     const near = fault !== undefined && line.wallMs - fault.wallMs <= SAME_RUN_MS ? fault : undefined
-    out.push({
-      supervisor,
-      wallMs: line.wallMs,
-      what: result.action,
-      code: line.code,
-      cause: line.cause,
-      before: near?.text ?? '',
-      after: result.helped ? 'healthy' : line.text,
-      durationMs: near && line.wallMs - near.wallMs,
-      helped: result.helped,
-    })
+    const { wallMs, code, cause, text: said } = line
+    const { action: what, helped } = result
+    const [before, after] = [near?.text ?? '', helped ? 'healthy' : said]
+    const durationMs = near && wallMs - near.wallMs
+    out.push(present({ supervisor, wallMs, what, code, cause, before, after, durationMs, helped }))
     fault = result.helped ? undefined : line
   }
   return out

@@ -1,13 +1,10 @@
-import { rmdirSync, rmSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { attempt } from '../base/attempt.ts'
 import type { Paths } from '../base/paths.ts'
 import { describe, run } from '../host/exec.ts'
 import { systemctlOk } from '../host/systemctl.ts'
 import { writeAtomic } from '../store/state.ts'
 import { rememberReset } from './memory.ts'
-import { makeQueue } from './settings.ts'
-import type { Action, Finding } from './types.ts'
+import { makeQueue, removeFiles } from './settings.ts'
+import { type Action, type Finding, VERBS } from './types.ts'
 
 /** Deadline of one systemctl call in milliseconds: enabling reloads the manager, and that takes a while on a busy host. */
 const SYSTEMCTL_DEADLINE_MS = 30_000
@@ -25,7 +22,7 @@ export async function carryOut(p: Paths, findings: readonly Finding[]): Promise<
   if (actions.some((a) => a.kind === 'reload')) {
     await systemctlOk(['daemon-reload'], [], { deadlineMs: SYSTEMCTL_DEADLINE_MS, next: 'systemctl status' })
   }
-  for (const verb of ORDER) {
+  for (const verb of VERBS) {
     // One call for all units of a verb: each `enable` alone would reload the manager again.
     const asked = actions.flatMap((a) => (a.kind === verb && 'unit' in a ? [a.unit] : []))
     const units = [...new Set(asked)]
@@ -39,17 +36,8 @@ export async function carryOut(p: Paths, findings: readonly Finding[]): Promise<
 function onFiles(p: Paths, action: Action): void {
   if (action.kind === 'write-file') writeAtomic(action.path, action.text, 0o644)
   if (action.kind === 'make-queue') makeQueue(p, action.node)
-  if (action.kind !== 'remove-files') return
-  for (const path of action.paths) {
-    rmSync(path, { force: true })
-    if (!path.endsWith('/netvm.conf')) continue
-    // It stays when somebody else's drop-ins are in it.
-    attempt(() => rmdirSync(dirname(path)))
-  }
+  if (action.kind === 'remove-files') removeFiles(action.paths)
 }
-
-/** The order in which units are acted on: what stops comes before what starts. */
-const ORDER = ['stop', 'disable', 'reset-failed', 'enable', 'start', 'restart'] as const
 
 /** One unit that cannot be acted on must cost the others nothing: after a failure each is asked for alone. */
 async function onUnits(verb: string, units: readonly string[]): Promise<[string, string][]> {

@@ -6,10 +6,10 @@ import { fromJson, record, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Supervisor } from '../base/types.ts'
 import { lookAtJournal } from '../evidence/journal.ts'
-import { PERIOD_MS } from '../evidence/owners.ts'
+import { PERIOD_MS, unitOf } from '../evidence/owners.ts'
 import { activeLocalNodes, findNode, readRegistry } from '../registry/read.ts'
 import { readReceipt } from '../store/receipts.ts'
-import { decideDrift, watchdogTimer } from './decide.ts'
+import { decideDrift } from './decide.ts'
 import { hookPath, noteLine, unrepaired } from './ensure.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { type Point, prove } from './proof.ts'
@@ -41,14 +41,11 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
   const journal = await lookAtJournal(nodes, at, JOURNAL_DEADLINE_MS)
   const receipt = (supervisor: Supervisor, node: string) => {
     const look = readReceipt(ctx.p, supervisor, node)
-    if (!look.seen || look.value === undefined || look.value.at.bootId !== at.bootId) return undefined
-    const { verdict, at: then } = look.value
-    return { bootMs: then.bootMs, state: verdict.state, reason: verdict.reason }
+    return look.seen && look.value?.at.bootId === at.bootId ? look.value : undefined
   }
   const periodMs = (supervisor: Supervisor, node: string) => {
-    const timer = supervisor === 'chromebox-watchdog' ? watchdogTimer(node) : `${supervisor}.timer`
     // A timer that has none to read is judged by the release's.
-    return seen.units[timer]?.periodMs ?? PERIOD_MS[supervisor]
+    return seen.units[`${unitOf(supervisor, node)}.timer`]?.periodMs ?? PERIOD_MS[supervisor]
   }
   const hook = (node: string) => hookBy(textIfThere(hookPath(ctx, node)))
   return prove({ nowMs: at.bootMs, nodes, journal, receipt, periodMs, hook })

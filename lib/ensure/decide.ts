@@ -1,6 +1,7 @@
 /** The whole of drift: what one look at the host says is wrong, and what repairs it. Pure. */
 
 import { PERIOD_MS } from '../evidence/owners.ts'
+import { unitsOf } from '../registry/names.ts'
 import { act, isMasked, repair, report, unmask } from './finding.ts'
 import { nodeInForce, removeForeign, serviceInForce, timerInForce } from './force.ts'
 import { heldFinding, serviceFinding, timerFinding } from './timers.ts'
@@ -9,18 +10,11 @@ import type { Action, Finding, Legacy, NodeLook, Observation, Orphan } from './t
 /** The loops that watch all rows in one run. */
 export const LOOPS = ['cdp-relay-watchdog', 'agent-health'] as const
 
-export const watchdogTimer = (node: string) => `chromebox-watchdog@${node}.timer`
-export const watchdogService = (node: string) => `chromebox-watchdog@${node}.service`
-export const nodeTarget = (node: string) => `netvm-node@${node}.target`
-
-/** The units that are the node itself. */
-export const nodeParts = (node: string) => [
-  `netvm-netns@${node}.service`,
-  `netvm-tunnel@${node}.service`,
-  `chromebox@${node}.service`,
-  `cdp-relay@${node}.socket`,
-  `cdp-relay@${node}.service`,
-]
+/** What runs the node itself, beside its supervision. */
+export const nodeParts = (name: string) => {
+  const { netns, tunnel, browser, socket, relay } = unitsOf(name)
+  return [netns, tunnel, browser, socket, relay]
+}
 
 /** Every finding, in the order in which they are to be repaired: files before the units that read them. */
 export function decideDrift(o: Observation): Finding[] {
@@ -118,7 +112,7 @@ function settings(n: NodeLook): Finding | undefined {
   actions.push({ kind: 'reload' })
   if (differ.every((f) => f.have === undefined))
     return repair(name, 'settings-missing', `unit settings are missing (${what})`, actions, 'written')
-  if (differ.some((f) => f.want.what === 'timer offset')) actions.push(...act(watchdogTimer(name), 'restart'))
+  if (differ.some((f) => f.want.what === 'timer offset')) actions.push(...act(unitsOf(name).timer, 'restart'))
   // What runs keeps its old settings: only node-up may restart a browser for new ones.
   const did = `written; netvm-node-up ${name} makes what runs follow`
   return repair(name, 'settings-differ', `unit settings differ from the row (${what})`, actions, did)
@@ -126,7 +120,7 @@ function settings(n: NodeLook): Finding | undefined {
 
 /** The drop-in can be right and another one after it wrong: what systemd will bind is what counts. */
 function relayAddress(o: Observation, n: NodeLook): Finding | undefined {
-  const unit = `cdp-relay@${n.node.name}.socket`
+  const unit = unitsOf(n.node.name).socket
   const look = o.units[unit]
   const want = `${n.node.peer}:${n.node.cdpPort}`
   if (look?.listen === undefined || look.needReload) return undefined
@@ -145,7 +139,7 @@ function queue(n: NodeLook): Finding | undefined {
 }
 
 function target(o: Observation, name: string): Finding | undefined {
-  const unit = nodeTarget(name)
+  const unit = unitsOf(name).target
   const look = o.units[unit]
   if (look === undefined || look.load === 'not-found' || look.file === 'enabled') return undefined
   if (look.file.startsWith('masked')) {
@@ -158,7 +152,7 @@ function target(o: Observation, name: string): Finding | undefined {
 /** A tunnel is no longer looked at once its configuration is gone, and carries the browser's traffic all the same. */
 function tunnelLeft(o: Observation, n: NodeLook): Finding | undefined {
   const { name } = n.node
-  const unit = `netvm-tunnel@${name}.service`
+  const unit = unitsOf(name).tunnel
   if (n.tunnelConfigured || o.units[unit]?.active !== 'active') return undefined
   const conf = `/etc/netvm/wireguard/${name}.conf`
   const says = `${unit} runs without ${conf}, so nobody looks at it: put the file back, or stop the tunnel`
@@ -177,7 +171,7 @@ function masked(o: Observation, name: string): Finding[] {
 
 /** A namespace that could not be made: nobody's to repair automatically. */
 function namespace(o: Observation, name: string): Finding | undefined {
-  const unit = `netvm-netns@${name}.service`
+  const unit = unitsOf(name).netns
   const look = o.units[unit]
   if (look?.active !== 'failed') return undefined
   return report(name, 'netns-failed', `${unit} failed (${look.result})`, `netvm-node-up ${name}`)
@@ -198,10 +192,11 @@ function loopFindings(o: Observation, loop: (typeof LOOPS)[number]): (Finding | 
 function orphanFindings(orphan: Orphan): Finding[] {
   const { name } = orphan
   const row = orphan.why === 'retired' ? 'its row is retired' : 'it has no row here'
-  const ours = [watchdogTimer(name), nodeTarget(name)]
+  const { timer, target, watchdog } = unitsOf(name)
+  const ours = [timer, target]
   const enabled = ours.filter((u) => orphan.enabled.includes(u))
-  const stop = orphan.active.includes(watchdogTimer(name)) ? [watchdogTimer(name)] : []
-  const running = orphan.active.filter((u) => !ours.includes(u) && u !== watchdogService(name))
+  const stop = orphan.active.includes(timer) ? [timer] : []
+  const running = orphan.active.filter((u) => !ours.includes(u) && u !== watchdog)
   const findings: Finding[] = []
   // Its settings stay while something of it runs: node-down needs the addresses.
   const removal: Action[] =
@@ -229,7 +224,7 @@ function orphanFindings(orphan: Orphan): Finding[] {
 
 function legacyFinding(o: Observation, l: Legacy): Finding {
   const loop = LOOPS.find((name) => l.what.includes(name))
-  const unit = l.scope === 'fleet' ? `${loop}.timer` : watchdogTimer(l.scope)
+  const unit = l.scope === 'fleet' ? `${loop}.timer` : unitsOf(l.scope).timer
   const actions = l.armed && o.units[unit]?.active === 'active' ? act(unit, 'stop') : []
   const did = `${unit} stopped until it is gone: ${l.remove}`
   return { ...repair(l.scope, 'legacy', `supervised by ${l.what} as well`, actions, did), next: l.remove }

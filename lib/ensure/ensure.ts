@@ -11,21 +11,12 @@ import { decideDrift } from './decide.ts'
 import { type EnsureContext, observe } from './observe.ts'
 import { rowLeft } from './preflight.ts'
 import { assertRow, ensureRow, type RowOptions } from './row.ts'
-import type { Finding } from './types.ts'
+import type { Finding, Note } from './types.ts'
 
 /** How long a run waits for another one, in milliseconds: a run takes about a second. */
 const LOCK_WAIT_MS = 60_000
 /** A repair may show what could not be seen before it (a timer whose unit file was missing). */
 const ROUNDS = 3
-
-/** One thing that was changed, or is still wrong. */
-export interface Note {
-  /** A node, or `fleet`. */
-  readonly scope: string
-  readonly text: string
-  /** The command for a person. */
-  readonly next?: string | undefined
-}
 
 interface EnsureResult {
   readonly did: readonly Note[]

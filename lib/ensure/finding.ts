@@ -1,5 +1,5 @@
 /** The two kinds of drift, and the limits that drift is judged by. Pure. */
-import type { Action, Finding, UnitLook } from './types.ts'
+import type { Action, Finding, UnitLook, Verb } from './types.ts'
 
 /** Slack of every limit, in milliseconds: accuracy of the timer, the run itself, a loaded machine. */
 export const SLACK_MS = 15_000
@@ -26,8 +26,6 @@ export function repair(
 ): Finding {
   return { scope, code, says, actions, did }
 }
-
-type Verb = 'enable' | 'disable' | 'start' | 'restart' | 'stop' | 'reset-failed'
 
 /** What is to be done to one unit, in this order. */
 export function act(unit: string, ...verbs: Verb[]): Action[] {

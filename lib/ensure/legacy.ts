@@ -1,9 +1,11 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { attempt } from '../base/attempt.ts'
+import { namesIn, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
+import { runsIn } from '../evidence/process.ts'
 import { listenersIn } from '../host/listeners.ts'
 import { lookNetns } from '../host/netns.ts'
 import { listPids, namespaceOf, readArgv } from '../host/proc.ts'
@@ -32,9 +34,9 @@ function handWritten(p: Paths, node: string): Legacy[] {
 /** User units of any user: they stop at logout without linger, and start again with it. */
 function userTimers(p: Paths): Legacy[] {
   const timers = (dir: string) =>
-    list(dir).filter((unit) => /^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit))
+    namesIn(dir).filter((unit) => /^(agent-health|cdp-relay-watchdog)[^/]*\.timer$/.test(unit))
   const legacy = (what: string, remove: string): Legacy => ({ scope: 'fleet', what, remove, armed: true })
-  const homes = [`${p.root}/root`, ...list(`${p.root}/home`).map((h) => `${p.root}/home/${h}`)]
+  const homes = [`${p.root}/root`, ...namesIn(`${p.root}/home`).map((h) => `${p.root}/home/${h}`)]
   const own = homes.flatMap((home) => {
     const user = basename(home)
     return timers(`${home}/.config/systemd/user`).map((unit) =>
@@ -49,10 +51,10 @@ function userTimers(p: Paths): Legacy[] {
 
 function cronLines(p: Paths, nodes: readonly Node[]): Legacy[] {
   const dirs = ['/etc/cron.d', '/var/spool/cron/crontabs'].map((d) => `${p.root}${d}`)
-  const files = [`${p.root}/etc/crontab`, ...dirs.flatMap((d) => list(d).map((f) => join(d, f)))]
+  const files = [`${p.root}/etc/crontab`, ...dirs.flatMap((d) => namesIn(d).map((f) => join(d, f)))]
   const found: Legacy[] = []
   for (const file of files) {
-    for (const line of lines(file)) {
+    for (const line of (textOf(file) ?? '').split('\n')) {
       if (/^\s*#/.test(line)) continue
       const program = /(chromebox-watchdog|cdp-relay-watchdog|agent-health)/.exec(line)?.[1]
       if (program === undefined) continue
@@ -79,7 +81,7 @@ function strayBrowser(p: Paths, node: Node, netns: number | undefined): Legacy[]
   for (const pid of attempt(() => listPids(p.proc)) ?? []) {
     const argv = readArgv(p.proc, pid)
     if (!argv.slice(1).some((a) => marks.includes(a)) || argv.some((a) => a.startsWith('--type='))) continue
-    if (!/chrom/.test(argv[0] ?? '') || inUnit(p, pid, `chromebox@${node.name}.service`)) continue
+    if (!/chrom/.test(argv[0] ?? '') || runsIn(p, pid, `chromebox@${node.name}.service`)) continue
     // The same port in another namespace is another node's, or nobody's, business.
     if (namespaceOf(p.proc, pid) !== netns) continue
     const what = `a browser outside chromebox@${node.name}.service (pid ${pid}, ${clean(argv[0] ?? '', 60)})`
@@ -93,16 +95,9 @@ function strayRelay(p: Paths, node: Node): Legacy[] {
   if (!listeners.seen) return []
   return listeners.value.flatMap(({ pid }): Legacy[] => {
     // Our socket belongs to systemd itself.
-    if (pid === undefined || pid === 1 || inUnit(p, pid, `cdp-relay@${node.name}.service`)) return []
+    if (pid === undefined || pid === 1 || runsIn(p, pid, `cdp-relay@${node.name}.service`)) return []
     const program = clean(readArgv(p.proc, pid)[0] ?? '?', 60)
     const what = `a relay outside cdp-relay@${node.name} (pid ${pid}, ${program})`
     return [{ scope: node.name, what, remove: `kill ${pid}`, armed: false }]
   })
 }
-
-function inUnit(p: Paths, pid: number, unit: string): boolean {
-  return lines(`${p.proc}/${pid}/cgroup`).some((line) => line.split('/').includes(unit))
-}
-
-const lines = (file: string): string[] => attempt(() => readFileSync(file, 'utf8').split('\n')) ?? []
-const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

@@ -6,22 +6,17 @@ import { mapOf, record, stamp } from '../base/shape.ts'
 import type { Now } from '../base/types.ts'
 import { readState, writeState } from '../store/state.ts'
 
-/** What ensure remembers: which failed units it has reset, so that it does so once and not for ever. */
-interface Memory {
-  readonly resets: Readonly<Record<string, Now>>
-}
-
+/** What ensure remembers: which failed units it has reset and when, so that it does so once and not for ever. */
+const shape = record({ resets: mapOf(stamp) })
+const none: { readonly resets: Record<string, Now> } = { resets: {} }
 const file = (p: Paths) => join(p.state, 'ensure', 'resets.json')
-
-function read(p: Paths): Memory {
-  // Nothing remembered only means that a unit is reset once more than it should be.
-  return readState(file(p), record({ resets: mapOf(stamp) }), (): Memory => ({ resets: {} })).value
-}
+// Nothing remembered only means that a unit is reset once more than it should be.
+const read = (p: Paths) => Object.entries(readState(file(p), shape, () => none).value.resets)
 
 /** How long ago each unit's failure was reset by us, in milliseconds. */
 export function resetAges(p: Paths): Record<string, number> {
   const at = now(p)
-  return Object.fromEntries(Object.entries(read(p).resets).map(([unit, then]) => [unit, elapsedMs(then, at)]))
+  return Object.fromEntries(read(p).map(([unit, then]) => [unit, elapsedMs(then, at)]))
 }
 
 /** Entries older than this are dropped when one is added, in milliseconds: one day. */
@@ -29,6 +24,6 @@ const KEEP_MS = 86_400_000
 
 export function rememberReset(p: Paths, unit: string): void {
   const at = now(p)
-  const kept = Object.entries(read(p).resets).filter(([, then]) => elapsedMs(then, at) < KEEP_MS)
+  const kept = read(p).filter(([, then]) => elapsedMs(then, at) < KEEP_MS)
   writeState(file(p), { resets: { ...Object.fromEntries(kept), [unit]: at } })
 }

@@ -1,24 +1,23 @@
-import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { attempt } from '../base/attempt.ts'
 import { monotonicMs } from '../base/clock.ts'
 import type { Config } from '../base/config.ts'
-import { textIfThere } from '../base/files.ts'
+import { namesIn, textIfThere } from '../base/files.ts'
 import { shellWord } from '../base/os-error.ts'
-import { nodeEnvPath, type Paths } from '../base/paths.ts'
+import type { Paths } from '../base/paths.ts'
 import { run } from '../host/exec.ts'
 import { askSystemd } from '../host/systemctl.ts'
 import { elapseOf, parseSpan, parseTimer, TIMER_PROPS, type UnitShow } from '../host/systemd.ts'
-import { isNodeName } from '../registry/names.ts'
+import { isNodeName, unitsOf } from '../registry/names.ts'
 import { activeLocalNodes, isLocal, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
-import { LOOPS, nodeParts, nodeTarget, watchdogService, watchdogTimer } from './decide.ts'
-import { FILE_PROPS, foreignFiles } from './foreign.ts'
+import { LOOPS, nodeParts } from './decide.ts'
 import { findLegacy } from './legacy.ts'
 import { resetAges } from './memory.ts'
-import { dropIn, queueReady, wantedFiles } from './settings.ts'
-import type { NodeLook, Observation, Orphan, UnitLook } from './types.ts'
+import { dropIn, queueReady, settingsFiles, wantedFiles } from './settings.ts'
+import type { ForeignFile, NodeLook, Observation, Orphan, UnitLook } from './types.ts'
 
 export interface EnsureContext {
   readonly p: Paths
@@ -46,7 +45,8 @@ const PROPS = [
   'NetworkNamespacePath',
   'AssertResult',
   'AssertTimestampMonotonic',
-  ...FILE_PROPS,
+  'FragmentPath',
+  'DropInPaths',
 ]
 
 /** The kinds of unit that carry a node's name, as patterns for `systemctl list-units`. */
@@ -78,12 +78,10 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   const active = activeLocalNodes(parsed, hostname()).filter((n) => only === undefined || n.name === only)
   const known = only === undefined ? await knownInstances(p) : NONE
   const units = [
-    ...active.flatMap(({ name }) => [
-      watchdogTimer(name),
-      watchdogService(name),
-      nodeTarget(name),
-      ...nodeParts(name),
-    ]),
+    ...active.flatMap(({ name }) => {
+      const { timer, watchdog, target } = unitsOf(name)
+      return [timer, watchdog, target, ...nodeParts(name)]
+    }),
     ...(only === undefined ? LOOPS.flatMap((loop) => [`${loop}.timer`, `${loop}.service`]) : []),
   ]
   const shown = await askSystemd(units, PROPS)
@@ -156,6 +154,30 @@ function unitLook(p: Paths, name: string, u: UnitShow): UnitLook {
   }
 }
 
+/**
+ * The files that change a unit of ours and are not ours, in the order in which systemd reads them, so that
+ * the last one wins: a unit file of the instance's own in place of the template, and every drop-in but the
+ * row's, wherever it lies (/etc, /run, `systemctl set-property`).
+ */
+export function foreignFiles(p: Paths, unit: string, shown: UnitShow): ForeignFile[] {
+  const fragment = shown.FragmentPath ?? ''
+  const template = unit.replace(/@[^.]*\./, '@.')
+  const ours = fragment === '' || basename(fragment) === template || basename(fragment) === 'null'
+  const whole = ours && (fragment === '' || dirname(fragment) === p.unitDir) ? [] : [fragment]
+  const dropIns = words(shown.DropInPaths ?? '').filter((path) => path !== dropIn(p, unit))
+  return [...whole, ...dropIns].map((path) => ({
+    path: shellWord(path),
+    keys: Array.from((textIfThere(path) ?? '').matchAll(/^\s*([A-Za-z]+)\s*=/gm), (m) => m[1] ?? ''),
+  }))
+}
+
+/** systemctl puts double quotes around a path with a blank in it. */
+function words(list: string): string[] {
+  return Array.from(list.matchAll(/"([^"]+)"|(\S+)/g), (m) => m[1] ?? m[2] ?? '').filter((w) =>
+    w.startsWith('/'),
+  )
+}
+
 /** `{ path=/bin/x ; argv[]=/bin/x y ; ... }`, one a line. */
 function commands(shown: string): string[] {
   return Array.from(shown.matchAll(/ argv\[\]=(.*?) ; ignore_errors=/g), (m) => m[1] ?? '')
@@ -177,11 +199,13 @@ async function knownInstances(p: Paths): Promise<Known> {
   const states = ['--state=active,activating,reloading,deactivating', '--', ...INSTANCES, ...RUNNING]
   const listed = await run([...argv, ...states], { deadlineMs: 5000 })
   const active = Array.from(listed.stdout.matchAll(/^\s*(\S*@\S*)/gm), (m) => m[1] ?? '')
-  const linked = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) => list(join(p.unitDir, d)))
-  const ours = list(p.unitDir).filter(
+  const linked = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) =>
+    namesIn(join(p.unitDir, d)),
+  )
+  const ours = namesIn(p.unitDir).filter(
     (d) => /^(chromebox-watchdog|cdp-relay)@.+\.d$/.test(d) && existsSync(join(p.unitDir, d, 'netvm.conf')),
   )
-  const envs = list(p.nodesDir).map((f) => `env@${f}`)
+  const envs = namesIn(p.nodesDir).map((f) => `env@${f}`)
   const pattern =
     /^(?:netvm-node|chromebox-watchdog|chromebox|cdp-relay|netvm-netns|netvm-tunnel|env)@([^.]+)\./
   const names = [...active, ...linked, ...ours, ...envs].map((unit) => pattern.exec(unit)?.[1] ?? '')
@@ -198,18 +222,13 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
     const row = parsed.nodes.find((n) => n.name === name)
     if (row?.status === 'active' && isLocal(row, hostname())) continue
     if (refused.has(name) || (row === undefined && nameless)) continue
-    const files = [
-      nodeEnvPath(p, name),
-      dropIn(p, `cdp-relay@${name}.socket`),
-      dropIn(p, `chromebox-watchdog@${name}.timer`),
-    ]
     const mine = (unit: string) => unit.replace(/^[^@]*@/, '').replace(/\.[a-z]+$/, '') === name
     found.push({
       name,
       why: row?.status === 'retired' ? 'retired' : 'removed',
       enabled: known.linked.filter(mine),
       active: known.active.filter(mine),
-      files: files.filter((f) => existsSync(f)),
+      files: settingsFiles(p, name).filter((f) => existsSync(f)),
     })
   }
   return found.filter((o) => o.enabled.length + o.active.length + o.files.length > 0)
@@ -219,5 +238,3 @@ function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
 function unitCopy(name: string): string | undefined {
   return attempt(() => textIfThere(join(dirname(realpathSync(process.argv[1] ?? '')), 'units', name)))
 }
-
-const list = (dir: string): string[] => attempt(() => readdirSync(dir)) ?? []

@@ -38,15 +38,19 @@ export async function ensureRow(
   opts: RowOptions,
 ): Promise<{ node: Node; did: string[]; activated: boolean }> {
   const { parsed, row } = lookForRow(ctx, assertNodeName(name), opts.add)
-  if (row !== undefined && !isLocal(row, hostname())) {
-    throw new UsageError(
-      `node ${name} belongs to host ${row.host} (${parsed.path} line ${row.line})`,
-      `ssh ${row.host} netvm-node-up ${name}`,
-    )
-  }
+  if (row !== undefined) assertLocal(row, ctx.config.registry, 'netvm-node-up')
   const did = row === undefined ? await append(ctx, parsed, name, opts) : await change(ctx, row, opts)
   const node = findNode(readRegistry(ctx.p, ctx.config), name)
   return { node, did, activated: row?.status !== 'active' && node.status === 'active' }
+}
+
+/** @throws UsageError for a row of another host, where `program` is to be run for it */
+export function assertLocal({ name, host, line }: Node, registry: string, program: string): void {
+  if (isLocal({ host }, hostname())) return
+  throw new UsageError(
+    `node ${name} belongs to host ${host} (${registry} line ${line})`,
+    `ssh ${host} ${program} ${name}`,
+  )
 }
 
 /**

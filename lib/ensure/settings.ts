@@ -1,11 +1,11 @@
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, closeSync, mkdirSync, openSync, rmdirSync, rmSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { attempt } from '../base/attempt.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import { PERIOD_MS } from '../evidence/owners.ts'
 import { QUEUE_MODE, SLOT_MODE, SLOTS } from '../queue/dir.ts'
-import { deriveNames } from '../registry/names.ts'
+import { deriveNames, unitsOf } from '../registry/names.ts'
 import { renderNodeEnv } from '../registry/node-env.ts'
 import type { WantedFile } from './types.ts'
 
@@ -21,31 +21,36 @@ export function dropIn(p: Paths, unit: string): string {
   return join(p.unitDir, `${unit}.d`, 'netvm.conf')
 }
 
+/** Where a node's settings are: of all its units, of its relay's socket, of its timer. */
+export function settingsFiles(p: Paths, name: string) {
+  const { socket, timer } = unitsOf(name)
+  return [nodeEnvPath(p, name), dropIn(p, socket), dropIn(p, timer)] as const
+}
+
 /** The files that carry a row to the node's units. */
 export function wantedFiles(p: Paths, node: Node): WantedFile[] {
   const names = deriveNames(node.name)
+  const [env, socket, timer] = settingsFiles(p, node.name)
+  const listen = `[Socket]\nListenStream=\nListenStream=${node.peer}:${node.cdpPort}\n`
+  const elapses = `[Timer]
+# An empty assignment forgets every elapse of the template, so the period stands here again.
+OnActiveSec=
+OnActiveSec=${FIRST_ELAPSE_S + (names.octet % SPREAD_S)}s
+OnUnitActiveSec=${PERIOD_MS['chromebox-watchdog'] / 1000}s
+`
   return [
-    { path: nodeEnvPath(p, node.name), text: renderNodeEnv(node, names), what: 'settings' },
-    {
-      path: dropIn(p, `cdp-relay@${node.name}.socket`),
-      text: `${HEAD}[Socket]\nListenStream=\nListenStream=${node.peer}:${node.cdpPort}\n`,
-      what: 'relay address',
-    },
-    {
-      path: dropIn(p, `chromebox-watchdog@${node.name}.timer`),
-      text: timerDropIn(FIRST_ELAPSE_S + (names.octet % SPREAD_S), PERIOD_MS['chromebox-watchdog'] / 1000),
-      what: 'timer offset',
-    },
+    { path: env, text: renderNodeEnv(node, names), what: 'settings' },
+    { path: socket, text: `${HEAD}${listen}`, what: 'relay address' },
+    { path: timer, text: `${HEAD}${elapses}`, what: 'timer offset' },
   ]
 }
 
-function timerDropIn(firstElapseS: number, periodS: number): string {
-  return `${HEAD}[Timer]
-# An empty assignment forgets every elapse of the template, so the period stands here again.
-OnActiveSec=
-OnActiveSec=${firstElapseS}s
-OnUnitActiveSec=${periodS}s
-`
+/** Removes settings, and the directory of a drop-in unless somebody else's drop-ins are in it. */
+export function removeFiles(paths: readonly string[]): void {
+  for (const path of paths) {
+    rmSync(path, { force: true })
+    if (path.endsWith('/netvm.conf')) attempt(() => rmdirSync(dirname(path)))
+  }
 }
 
 /** Whether the node's CDP queue is there for the group that shares it. */

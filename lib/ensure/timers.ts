@@ -2,7 +2,7 @@
 import { EXIT } from '../base/exit-codes.ts'
 import { act, isMasked, repair, report, SLACK_MS, type Subject, span, unmask } from './finding.ts'
 import { refusedNext } from './force.ts'
-import type { Finding, UnitLook } from './types.ts'
+import type { Finding, UnitLook, Verb } from './types.ts'
 
 /** A timer that has not fired for this many periods is dead, whatever systemd says of it. */
 const STALE_PERIODS = 3
@@ -20,7 +20,7 @@ const RESET_AGAIN_MS = 3_600_000
  */
 export function timerFinding(timer: Subject, nowMs: number, ranMs = 0): Finding | undefined {
   const { scope, unit, look } = timer
-  const drift = (code: string, says: string, ...verbs: ('enable' | 'restart' | 'reset-failed')[]) => {
+  const drift = (code: string, says: string, ...verbs: Verb[]) => {
     const did = verbs.includes('enable') ? 'enabled and armed' : 'armed again'
     return repair(scope, code, `${unit} ${says}`, act(unit, ...verbs), did)
   }
@@ -32,12 +32,8 @@ export function timerFinding(timer: Subject, nowMs: number, ranMs = 0): Finding 
   }
   const idle = notFiring(look, nowMs, ranMs)
   if (!enabled) {
-    return drift(
-      'timer-disabled',
-      `is ${look.file || 'not enabled'}`,
-      'enable',
-      ...(idle ? ['restart' as const] : []),
-    )
+    const verbs: Verb[] = idle ? ['enable', 'restart'] : ['enable']
+    return drift('timer-disabled', `is ${look.file || 'not enabled'}`, ...verbs)
   }
   if (look.active === 'failed') {
     return drift('timer-failed', `failed (${look.result})`, 'reset-failed', 'restart')

@@ -107,15 +107,17 @@ export interface Observation {
   readonly bootIdMissing: boolean
 }
 
+/** What is done to units, in this order: what stops comes before what starts. */
+export const VERBS = ['stop', 'disable', 'reset-failed', 'enable', 'restart'] as const
+
+export type Verb = (typeof VERBS)[number]
+
 export type Action =
   | { readonly kind: 'write-file'; readonly path: string; readonly text: string }
   | { readonly kind: 'remove-files'; readonly paths: readonly string[] }
   | { readonly kind: 'reload' }
   | { readonly kind: 'make-queue'; readonly node: string }
-  | {
-      readonly kind: 'enable' | 'disable' | 'start' | 'restart' | 'stop' | 'reset-failed'
-      readonly unit: string
-    }
+  | { readonly kind: Verb; readonly unit: string }
 
 /** One thing that is not as it should be. */
 export interface Finding {
@@ -133,4 +135,13 @@ export interface Finding {
   readonly next?: string
   /** Loud: worth a page besides the line. */
   readonly page?: boolean
+}
+
+/** One thing that was changed, or is still wrong. */
+export interface Note {
+  /** A node, or `fleet`. */
+  readonly scope: string
+  readonly text: string
+  /** The command for a person. */
+  readonly next?: string | undefined
 }

@@ -35,20 +35,16 @@ export interface Collected {
   readonly judged: readonly Judged[]
 }
 
-export interface CollectOptions {
-  /** Ask the journal even where the word is clear without it. */
-  readonly journal?: boolean
-}
-
 /**
  * Looks at everything there is to know about the nodes, side by side, and decides. At most one child
  * process (journalctl, where nothing else decides), whatever the number of nodes.
+ * @param journal ask the journal even where the word is clear without it
  */
 export async function collect(
   p: Paths,
   config: Pick<Config, 'innerDeadlineMs'> & MemoryPolicy,
   nodes: readonly Node[],
-  options: CollectOptions = {},
+  journal = false,
 ): Promise<Collected> {
   const at = clocks(p)
   const names = nodes.map((n) => n.name)
@@ -56,13 +52,9 @@ export async function collect(
   const unitsAsked = lookAtUnits(p, names, at, BUS_DEADLINE_MS)
   const ids = ownIdMap(p.proc)
   const trust = new Trust(p, ids)
-  const receipts = new Map(
-    names.map((name) => {
-      const of = SUPERVISORS.map((s) => [s, trustedReceipt(p, trust, s, name)] as const)
-      return [name, Object.fromEntries(of) as Record<Supervisor, Look<Receipt | undefined>>]
-    }),
-  )
-  const hostNs = hostNamespaces(known(receipts.values()), at.bootId) ?? askTheOthers(p, trust, at.bootId)
+  const receipts = new Map(names.map((name) => [name, receiptsOf(p, trust, name)]))
+  const looks = [...receipts.values()].flatMap((of) => Object.values(of))
+  const hostNs = hostNamespaces(there(looks), at.bootId) ?? askTheOthers(p, trust, at.bootId)
   const shell = lookAtShell(p, hostNs, ids)
   const sight = judgeSight(shell)
   const identity = (node: string): string | undefined => {
@@ -74,38 +66,31 @@ export async function collect(
   const logs = lookAtLogs(p, trust)
   // Without our own file the kernel's boot id may be that of another namespace: then the wall clock is all there is.
   const dated: Now = existsSync(p.bootIdFile) ? at : { ...at, bootId: '' }
-  const pauses = new Map(names.map((name) => [name, trustedPause(p, trust, name, dated)]))
-  const tunnels = new Map(names.map((name) => [name, lookAtTunnel(p, trust, name, at)]))
-  const memory = new Map(names.map((name) => [name, readMemory(p, trust, name, dated, config)]))
-  const [units, live] = await Promise.all([unitsAsked, liveAsked])
-  const missing = { seen: false as const, why: 'not looked' }
-  let judged = nodes.flatMap((node): Judged[] => {
-    const look = live.get(node.name)
-    if (look === undefined) return []
-    const facts: NodeFacts = {
+  const read = nodes.map((node) => ({
+    node,
+    facts: {
       node: node.name,
       retired: node.status === 'retired',
       now: at,
-      live: look,
-      units: units(node.name),
-      receipts:
-        receipts.get(node.name) ?? (Object.fromEntries(SUPERVISORS.map((s) => [s, missing])) as never),
+      receipts: receipts.get(node.name) ?? receiptsOf(p, trust, node.name),
       logs: logs(node.name),
-      tunnel: tunnels.get(node.name) ?? missing,
-      ...pauses.get(node.name),
-      held: memory.get(node.name)?.held ?? missing,
-      memos: memory.get(node.name)?.memos ?? [],
-    }
-    return [{ node, facts, verdict: decide(facts) }]
+      tunnel: lookAtTunnel(p, trust, node.name, at),
+      ...trustedPause(p, trust, node.name, dated),
+      ...readMemory(p, trust, node.name, dated, config),
+    },
+  }))
+  const [units, live] = await Promise.all([unitsAsked, liveAsked])
+  const judge = (node: Node, facts: NodeFacts): Judged => ({ node, facts, verdict: decide(facts) })
+  let judged = read.flatMap(({ node, facts }) => {
+    const look = live.get(node.name)
+    return look === undefined ? [] : [judge(node, { ...facts, live: look, units: units(node.name) })]
   })
-  const ask = judged.filter((j) => options.journal === true || needsJournal(j)).map((j) => j.node.name)
+  const ask = judged.filter((j) => journal || needsJournal(j)).map((j) => j.node.name)
   if (ask.length > 0) {
-    const journal = await lookAtJournal(ask, at, JOURNAL_DEADLINE_MS)
-    judged = judged.map((j) => {
-      if (!ask.includes(j.node.name)) return j
-      const facts = { ...j.facts, journal: journal(j.node.name) }
-      return { ...j, facts, verdict: decide(facts) }
-    })
+    const runs = await lookAtJournal(ask, at, JOURNAL_DEADLINE_MS)
+    judged = judged.map((j) =>
+      ask.includes(j.node.name) ? judge(j.node, { ...j.facts, journal: runs(j.node.name) }) : j,
+    )
   }
   return { at, sight, judged }
 }
@@ -119,23 +104,23 @@ function needsJournal({ facts, verdict }: Judged): boolean {
   return !facts.units.seen || facts.units.value.timers['chromebox-watchdog'].state === 'armed'
 }
 
-function* known(all: Iterable<Record<Supervisor, Look<Receipt | undefined>>>): Iterable<Receipt> {
-  for (const of of all) for (const look of Object.values(of)) if (look.seen && look.value) yield look.value
+function receiptsOf(p: Paths, trust: Trust, node: string): NodeFacts['receipts'] {
+  const of = SUPERVISORS.map((s) => [s, trustedReceipt(p, trust, s, node)] as const)
+  return Object.fromEntries(of) as Record<Supervisor, Look<Receipt | undefined>>
 }
+
+const there = (looks: readonly Look<Receipt | undefined>[]): Receipt[] =>
+  looks.flatMap((look) => (look.seen && look.value ? [look.value] : []))
 
 /** Enough of the fleet's receipts to know the host by, when the nodes that were asked about have none. */
 const OTHERS = 12
 
 function askTheOthers(p: Paths, trust: Trust, bootId: string) {
-  const found: Receipt[] = []
-  for (const s of SUPERVISORS)
-    for (const file of namesIn(`${p.receipts}/${s}`)
-      .filter((f) => f.endsWith('.json'))
-      .slice(0, OTHERS)) {
-      const look = trustedReceipt(p, trust, s, file.slice(0, -'.json'.length))
-      if (look.seen && look.value) found.push(look.value)
-    }
-  return hostNamespaces(found, bootId)
+  const looks = SUPERVISORS.flatMap((s) => {
+    const files = namesIn(`${p.receipts}/${s}`).filter((f) => f.endsWith('.json'))
+    return files.slice(0, OTHERS).map((f) => trustedReceipt(p, trust, s, f.slice(0, -'.json'.length)))
+  })
+  return hostNamespaces(there(looks), bootId)
 }
 
 /** The pause on record, read without touching it (the supervisors repair a corrupt one). */
@@ -145,15 +130,11 @@ function trustedPause(
   node: string,
   at: Now,
 ): Pick<NodeFacts, 'intent' | 'pausedBootMs'> {
-  const raw = trust.read(intentPath(p, node))
-  if (!raw.seen || raw.value === undefined) return {}
-  try {
-    const pause = parseIntent(JSON.parse(raw.value), node)
-    const leftMs = pauseLeftMs(pause, at)
-    const pausedBootMs = { from: at.bootMs - elapsedMs(pause.since, at), until: at.bootMs + leftMs }
-    const { by, reason } = pause
-    return { ...(leftMs > 0 && { intent: { by, reason, untilWallMs: at.wallMs + leftMs } }), pausedBootMs }
-  } catch {
-    return {}
-  }
+  const look = trust.parsed(intentPath(p, node), (json) => parseIntent(JSON.parse(json), node))
+  const pause = look.seen ? look.value : undefined
+  if (pause === undefined) return {}
+  const leftMs = pauseLeftMs(pause, at)
+  const pausedBootMs = { from: at.bootMs - elapsedMs(pause.since, at), until: at.bootMs + leftMs }
+  const { by, reason } = pause
+  return { ...(leftMs > 0 && { intent: { by, reason, untilWallMs: at.wallMs + leftMs } }), pausedBootMs }
 }

@@ -19,7 +19,7 @@ export async function evidenceCommand(p: Paths, argv: readonly string[]): Promis
   const { collect } = await import('./collect.ts')
   const { evidenceJson, evidenceText, exitOf } = await import('./report.ts')
   const { config, nodes, refused } = select(p, command.args)
-  const { judged } = await collect(p, config, nodes, { journal: true })
+  const { judged } = await collect(p, config, nodes, true)
   const json = command.opts<{ json?: boolean }>().json === true
   const text = json ? JSON.stringify(evidenceJson(judged)) : evidenceText(judged)
   if (text !== '') process.stdout.write(`${text}\n`)

@@ -1,9 +1,9 @@
 import { seconds } from '../base/text.ts'
 import { type Layer, SUPERVISORS } from '../base/types.ts'
 import { text } from '../report/codes.ts'
-import { unanswered } from './live-marks.ts'
+import { answerOf, unanswered } from './live-marks.ts'
 import { MAX_PERIODS, OF_THE_BROWSER, OWNER, PERIOD_MS } from './owners.ts'
-import { addedSince, blindRun, type Heard, hear, type Statement, tunnelOf } from './statements.ts'
+import { addedSince, blindRun, type Heard, hear, newest, tunnelOf } from './statements.ts'
 import type { LayerKnowledge, NodeFacts, NodeVerdict, Readable, Unknown, Word } from './types.ts'
 import { nothing, weigh } from './weigh.ts'
 
@@ -33,9 +33,6 @@ function notesOf(facts: NodeFacts): string[] {
   return notes
 }
 
-const newest = (heard: Heard, s: Statement['supervisor']): Statement | undefined =>
-  heard.statements.findLast((x) => x.supervisor === s)
-
 /** Whether a layer was seen healthy recently enough, or the node has no such layer. */
 function isHealthy(facts: NodeFacts, heard: Heard, k: LayerKnowledge): boolean {
   if (k.state === 'ok' || k.state === 'absent') return true
@@ -52,8 +49,8 @@ function notSeen(facts: NodeFacts, heard: Heard, k: LayerKnowledge): string {
   const timer = units?.timers[who]
   const next =
     timer === undefined || timer.state === 'armed'
-      ? `${who} looks again`
-      : `nobody looks again, the timer of ${who} is ${timer.state} (${timer.why})`
+      ? `${who} checks it next`
+      : `nobody checks it, the timer of ${who} is ${timer.state} (${timer.why})`
   const windowMs = MAX_PERIODS * PERIOD_MS[who]
   const agoMs = (sinceBootMs: number | undefined) => facts.now.bootMs - (sinceBootMs ?? -windowMs)
   const [node, browser] = [agoMs(units?.netns.sinceBootMs), agoMs(units?.browser.sinceBootMs)]
@@ -106,10 +103,7 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
 }
 
 /** A browser answers this very shell. */
-function isAnswering({ live }: NodeFacts): boolean {
-  const noVeth = live.gateway.seen && !live.gateway.value
-  return live.cdp.seen && live.cdp.value.kind === 'browser' && !noVeth
-}
+const isAnswering = ({ live }: NodeFacts): boolean => answerOf(live)?.kind === 'browser'
 
 /** Evidence is as old as the oldest thing it rests on. */
 function oldest(layers: readonly LayerKnowledge[]): LayerKnowledge | undefined {

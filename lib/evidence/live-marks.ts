@@ -3,33 +3,25 @@ import { judgeBrowser } from '../browser/judge.ts'
 import type { BrowserLook } from '../browser/types.ts'
 import { judgeNetns } from '../netns/judge.ts'
 import { text } from '../report/codes.ts'
-import type { CdpAnswer, FactState, LiveFacts } from './types.ts'
+import type { CdpAnswer, FactState, LiveFacts, Mark } from './types.ts'
 
-export interface LiveMark {
-  readonly layer: Layer
-  readonly state: FactState
-  readonly note: string
-  readonly code?: string
-}
+type LiveMark = Mark & { readonly layer: Layer }
 
 const mark = (layer: Layer, state: FactState, note = '', code?: string): LiveMark => ({
   layer,
   state,
   note,
-  ...(code === undefined ? {} : { code }),
+  code,
 })
 
 const reasonOf = ({ reason, evidence }: Verdict): string =>
   evidence.length === 0 ? reason : `${reason} (${evidence.join('; ')})`
 
 /** Without the host's end of the veth an answer cannot have come from this node. */
-function answerOf(live: LiveFacts): CdpAnswer | undefined {
+export function answerOf(live: LiveFacts): CdpAnswer | undefined {
   const noVeth = live.gateway.seen && !live.gateway.value
   return live.cdp.seen && !noVeth ? live.cdp.value : undefined
 }
-
-const isStopped = (live: LiveFacts): boolean =>
-  live.process.seen && /^[Tt]$/.test(live.process.value?.state ?? '')
 
 /**
  * Asked over the relay and not answered as a browser answers, which alone does not show whether the browser or the
@@ -89,10 +81,9 @@ export function liveMarks(live: LiveFacts): readonly LiveMark[] {
   const answer = answerOf(live)
   const netns = netnsMark(live)
   const out = [...(netns === undefined ? [] : [netns]), ...browserMarks(live, answer)]
-  if (live.process.seen && isStopped(live) && answer?.kind !== 'browser')
-    out.push(
-      mark('cdp', 'fail', text('browser-stopped', { pid: live.process.value?.pid ?? 0 }), 'browser-stopped'),
-    )
+  const main = live.process.seen ? live.process.value : undefined
+  if (main !== undefined && /^[Tt]$/.test(main.state ?? '') && answer?.kind !== 'browser')
+    out.push(mark('cdp', 'fail', text('browser-stopped', { pid: main.pid }), 'browser-stopped'))
   if (answer?.kind === 'browser') out.push(mark('relay', 'ok'))
   if (answer?.kind === 'refused')
     out.push(mark('relay', 'fail', 'nothing listens on the relay address', 'relay-down'))

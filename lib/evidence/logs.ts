@@ -1,8 +1,8 @@
 import type { Paths } from '../base/paths.ts'
-import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { meaning, readMessage } from './message.ts'
 import type { Trust } from './owner.ts'
-import type { LogFacts, LogLine } from './types.ts'
+import type { LogLine, NodeFacts } from './types.ts'
 
 /** Far more than three periods write, and read in one go. */
 const TAIL_BYTES = 256 * 1024
@@ -30,23 +30,20 @@ export function parseLog(
   })
 }
 
-/** The newest telling line per node and supervisor, from the ends of the logs. */
-export function lookAtLogs(p: Paths, trust: Trust): (node: string) => Look<LogFacts> {
-  const last = new Map<string, LogLine[]>()
+/** Per node the newest line of each supervisor that says how it is, from the ends of the logs. */
+export function lookAtLogs(p: Paths, trust: Trust): (node: string) => NodeFacts['logs'] {
+  const newest: Map<string, LogLine>[] = []
   const problems: string[] = []
-  let there = 0
   for (const s of SUPERVISORS) {
     const tail = trust.tail(`${p.log}/${s}.log`, TAIL_BYTES)
     if (!tail.seen) problems.push(`${s}.log: ${tail.why}`)
     else if (tail.value !== undefined) {
-      there++
-      const newest = new Map<string, LogLine>()
+      const lines = parseLog(tail.value.text, tail.value.whole, s)
       // The rest is remarks.
-      for (const line of parseLog(tail.value.text, tail.value.whole, s))
-        if (meaning(line, line.level) !== undefined) newest.set(line.node, line)
-      for (const [node, line] of newest) last.set(node, [...(last.get(node) ?? []), line])
+      const count = lines.filter((line) => meaning(line, line.level) !== undefined)
+      newest.push(new Map(count.map((line) => [line.node, line])))
     }
   }
-  if (there === 0 && problems.length > 0) return () => ({ seen: false, why: problems.join('; ') })
-  return (node) => ({ seen: true, value: { last: last.get(node) ?? [] } })
+  if (newest.length === 0 && problems.length > 0) return () => ({ seen: false, why: problems.join('; ') })
+  return (node) => ({ seen: true, value: newest.flatMap((of) => of.get(node) ?? []) })
 }

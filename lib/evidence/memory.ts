@@ -8,13 +8,7 @@ import { parseMemory as parseCircuit } from '../supervisors/agent-health/memory.
 import { emptyMemory, holdLeftMs, holdOf, parseMemory } from '../supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Policy } from '../supervisors/chromebox-watchdog/types.ts'
 import type { Trust } from './owner.ts'
-
-/** What the supervisors remember of a node, as far as a status shows it. */
-export interface NodeMemory {
-  /** Not seen: the memory cannot be read, and a hold may be in it. */
-  readonly held: Look<boolean>
-  readonly memos: readonly string[]
-}
+import type { NodeFacts } from './types.ts'
 
 export type MemoryPolicy = Policy & Pick<Config, 'circuitCooldownMs'>
 
@@ -37,11 +31,25 @@ export function circuitMemo(m: CircuitMemory, at: Now, cooldownMs: number): stri
   return `circuit ${state}, next probe ${inOrDue(cooldownLeftMs(m, at, { cooldownMs }), at)}`
 }
 
-/** Reads the memory files (root writes them, everybody may read them). Changes nothing, a corrupt file included. */
-export function readMemory(p: Paths, trust: Trust, node: string, at: Now, config: MemoryPolicy): NodeMemory {
-  const read = (supervisor: Supervisor) => trust.read(statePath(p, supervisor, node))
-  const watchdog = parse(read('chromebox-watchdog'), parseMemory, emptyMemory(at))
-  const api = parse(read('agent-health'), parseCircuit, freshMemory)
+/**
+ * What the supervisors remember of a node, as far as a status shows it (root writes the files, everybody may read
+ * them). Changes nothing, a corrupt file included. `held` is not seen when a hold may be in what cannot be read.
+ */
+export function readMemory(
+  p: Paths,
+  trust: Trust,
+  node: string,
+  at: Now,
+  config: MemoryPolicy,
+): Pick<NodeFacts, 'held' | 'memos'> {
+  const read = <T>(of: Supervisor, parse: (v: unknown) => T, fresh: T): Look<T> => {
+    const path = statePath(p, of, node)
+    // An unreadable memory is not an empty one.
+    const look = trust.parsed(path, (t) => parse(decodeState(t)), 'the state file cannot be read')
+    return look.seen ? { seen: true, value: look.value ?? fresh } : look
+  }
+  const watchdog = read('chromebox-watchdog', parseMemory, emptyMemory(at))
+  const api = read('agent-health', parseCircuit, freshMemory)
   const memos = [
     watchdog.seen ? holdMemo(watchdog.value, at, config) : undefined,
     api.seen ? circuitMemo(api.value, at, config.circuitCooldownMs) : undefined,
@@ -49,16 +57,5 @@ export function readMemory(p: Paths, trust: Trust, node: string, at: Now, config
   return {
     held: watchdog.seen ? { seen: true, value: holdOf(watchdog.value, at, config) !== undefined } : watchdog,
     memos: memos.filter((m) => m !== undefined),
-  }
-}
-
-function parse<T>(raw: Look<string | undefined>, parser: (v: unknown) => T, fresh: T): Look<T> {
-  if (!raw.seen) return raw
-  if (raw.value === undefined) return { seen: true, value: fresh }
-  try {
-    return { seen: true, value: parser(decodeState(raw.value)) }
-  } catch {
-    // An unreadable memory is not an empty one.
-    return { seen: false, why: 'the state file cannot be read' }
   }
 }

@@ -1,29 +1,24 @@
+import { present } from '../base/present.ts'
 import { clean } from '../base/text.ts'
 import { LAYERS } from '../base/types.ts'
 import { entryOf } from '../report/codes.ts'
 import { layerOf, parseLine } from '../report/line.ts'
 import { oldRecovery } from '../report/old-lines.ts'
-import type { Message } from './types.ts'
 
 /** Longer than any line that `formatLine` writes. */
 const MAX_LINE = 2500
 
+/** What a line of ours says, of a log or of the journal. */
+export type Message = ReturnType<typeof readMessage>
+
 /**
- * Reads a line of ours, of a log or of the journal.
- * @param layer the layer in the journal's field, for a code that does not imply one
+ * Reads such a line; without code one of a release that wrote none.
+ * @param field the layer in the journal's field, for a code that does not imply one
  */
-export function readMessage(raw: string, layer?: string): Message {
-  const line = clean(raw, MAX_LINE)
-  const { text, code, cause, next } = parseLine(line)
-  const field = LAYERS.find((l) => l === layer)
-  const of = layerOf(code, cause) ?? field
-  return {
-    text: clean(text),
-    ...(code === undefined ? {} : { code }),
-    ...(cause === undefined ? {} : { cause }),
-    ...(of === undefined ? {} : { layer: of }),
-    ...(next === undefined ? {} : { next: clean(next) }),
-  }
+export function readMessage(raw: string, field?: string) {
+  const { text, code, cause, next } = parseLine(clean(raw, MAX_LINE))
+  const layer = layerOf(code, cause) ?? LAYERS.find((l) => l === field)
+  return present({ text: clean(text), code, cause, layer, next: next && clean(next) })
 }
 
 const LOUD: ReadonlySet<string> = new Set(['FAIL', 'FAIL_LOUD', 'PAGE'])

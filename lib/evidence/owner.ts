@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { errnoOf, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
+import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
 
 /** How user ids look from here: in a user namespace the host's root is an unmapped id. */
@@ -69,6 +70,18 @@ export class Trust {
         ? { seen: false, why: `larger than ${maxBytes} bytes` }
         : { seen: true, value: readFileSync(fd, 'utf8') },
     )
+  }
+
+  /** The same, read further by `parse`. Not seen also when that throws: with `why`, or with what it threw. */
+  parsed<T>(path: string, parse: (text: string) => T, why?: string): Look<T | undefined> {
+    const raw = this.read(path)
+    if (!raw.seen || raw.value === undefined) return raw as Look<undefined>
+    try {
+      return { seen: true, value: parse(raw.value) }
+    } catch (err) {
+      const said = clean(err instanceof Error ? err.message : String(err), 80)
+      return { seen: false, why: why ?? `cannot be read: ${said}` }
+    }
   }
 
   /** The last `bytes` of a file (whole when it is shorter). */

@@ -38,3 +38,8 @@ export const VOUCHED: Readonly<Record<Supervisor, readonly Layer[]>> = {
 
 /** What lives in the browser: what was said about it before the browser (re)started is void. */
 export const OF_THE_BROWSER: ReadonlySet<Layer> = new Set<Layer>(['process', 'cdp', 'page', 'api'])
+
+/** The unit without its suffix that runs a supervisor for a node; the fleet-wide ones serve all nodes. */
+export function unitOf(s: Supervisor, node: string): string {
+  return s === 'chromebox-watchdog' ? `chromebox-watchdog@${node}` : s
+}

@@ -15,7 +15,12 @@ import type { LiveFacts } from './types.ts'
 export function isOurs(p: Paths, node: string, pid: number, netns: number | undefined): boolean {
   const inside = netns === undefined ? undefined : namespaceOf(p.proc, pid)
   if (inside !== undefined) return inside === netns
-  return inUnit(textOf(`${p.proc}/${pid}/cgroup`) ?? '', `chromebox@${node}.service`)
+  return runsIn(p, pid, `chromebox@${node}.service`)
+}
+
+/** Whether systemd has a process in the system's unit of this name. */
+export function runsIn(p: Pick<Paths, 'proc'>, pid: number, unit: string): boolean {
+  return inUnit(textOf(`${p.proc}/${pid}/cgroup`) ?? '', unit)
 }
 
 /** Whether a /proc/<pid>/cgroup names the system's unit of this name (a user's manager has units of any name). */

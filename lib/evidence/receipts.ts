@@ -28,28 +28,16 @@ export function trustedReceipt(
   supervisor: Supervisor,
   node: string,
 ): Look<Receipt | undefined> {
-  const raw = trust.read(receiptPath(p, supervisor, node))
-  if (!raw.seen || raw.value === undefined) return raw as Look<undefined>
-  try {
-    const receipt = parseReceipt(raw.value)
-    if (receipt.supervisor !== supervisor) return { seen: false, why: 'it is of another supervisor' }
-    return { seen: true, value: receipt }
-  } catch (err) {
-    return {
-      seen: false,
-      why: `cannot be read: ${clean(err instanceof Error ? err.message : String(err), 80)}`,
-    }
-  }
+  const look = trust.parsed(receiptPath(p, supervisor, node), parseReceipt)
+  if (!look.seen || look.value === undefined || look.value.supervisor === supervisor) return look
+  return { seen: false, why: 'it is of another supervisor' }
 }
 
 /**
  * The namespaces that the supervisors of this boot call the host's: what most receipts say, because one
  * run by hand inside a sandbox would name the sandbox's. Undefined when no receipt of this boot says it.
  */
-export function hostNamespaces(
-  receipts: Iterable<Receipt>,
-  bootId: string,
-): { readonly net: number; readonly pid: number } | undefined {
+export function hostNamespaces(receipts: readonly Receipt[], bootId: string): Receipt['hostNs'] | undefined {
   const votes = new Map<string, { n: number; ns: Receipt['hostNs'] }>()
   for (const r of receipts) {
     if (r.at.bootId !== bootId || !(r.hostNs.net > 0) || !(r.hostNs.pid > 0)) continue

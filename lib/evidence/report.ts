@@ -1,60 +1,45 @@
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
+import { present } from '../base/present.ts'
 import { clean, seconds } from '../base/text.ts'
-import { SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { SUPERVISORS } from '../base/types.ts'
 import type { Collected, Judged } from './collect.ts'
 import { phrase } from './decide.ts'
-import { hear } from './statements.ts'
-import type { Unknown } from './types.ts'
-
-/** What the host knows of one supervisor's work on one node. */
-export interface SupervisorEvidence {
-  readonly supervisor: Supervisor
-  readonly verdict: 'healthy' | 'unhealthy' | 'unknown'
-  readonly reason: string
-  readonly source: string
-  /** Milliseconds since that was so; absent when nothing is known. */
-  readonly ageMs?: number
-  readonly timer: string
-  /** Why anything is unknown. */
-  readonly unknown: readonly string[]
-}
+import { hear, newest } from './statements.ts'
+import type { TimerFact, Unknown } from './types.ts'
 
 /** Why something is not known, for a person: `receipt of agent-health: there is none`. */
 export function unknownText(u: Unknown): string {
   return `${u.what}${u.supervisor === undefined ? '' : ` of ${u.supervisor}`}: ${u.why}`
 }
 
-/** What is known per supervisor: the newest thing said that may be believed. Pure. */
-export function perSupervisor({ facts }: Judged): SupervisorEvidence[] {
+/**
+ * What is known of each supervisor's work on the node: the newest verdict that may be believed, where it is known from
+ * (`source`) and for how many milliseconds (`ageMs`; absent when nothing is), its timer, and why anything is `unknown`. Pure.
+ */
+export function perSupervisor({ facts }: Judged) {
   const heard = hear(facts)
+  const units = facts.units.seen ? facts.units.value : undefined
   return SUPERVISORS.map((supervisor) => {
-    const last = heard.statements.findLast((s) => s.supervisor === supervisor)
+    const last = newest(heard, supervisor)
     const unknown = heard.unknowns
       .filter((u) => u.supervisor === undefined || u.supervisor === supervisor)
       .map(unknownText)
-    const timer = facts.units.seen ? facts.units.value.timers[supervisor] : undefined
-    const run = facts.units.seen ? facts.units.value.runs[supervisor] : undefined
-    const timerText =
-      timer === undefined ? 'unknown' : timer.state === 'armed' ? 'armed' : `${timer.state} (${timer.why})`
-    if (timer !== undefined && timer.state !== 'armed') unknown.push(`timer ${timerText}`)
-    if (run !== undefined && !run.ended) unknown.push('never ran in this boot')
-    if (last === undefined)
-      return { supervisor, verdict: 'unknown', reason: '', source: 'none', timer: timerText, unknown }
-    const [bad] = [...last.marks.values()].filter((m) => m.state === 'fail')
-    const unsure = [...last.marks.values()].find((m) => m.state === 'unknown' && m.note !== '')
-    const failed = bad !== undefined || last.failedSomewhere
-    const verdict = last.healthy ? 'healthy' : failed ? 'unhealthy' : 'unknown'
-    return {
-      supervisor,
-      verdict,
-      reason: bad?.note ?? (verdict === 'unknown' ? (unsure?.note ?? '') : ''),
-      source: last.source,
-      ageMs: Math.max(0, facts.now.bootMs - last.atBootMs),
-      timer: timerText,
-      unknown,
-    }
+    const armed = units?.timers[supervisor]
+    const timer = armed === undefined ? 'unknown' : timerText(armed)
+    if (armed !== undefined && armed.state !== 'armed') unknown.push(`timer ${timer}`)
+    if (units?.runs[supervisor].ended === false) unknown.push('never ran in this boot')
+    const marks = [...(last?.marks.values() ?? [])]
+    const bad = marks.find((m) => m.state === 'fail')
+    const unsure = marks.find((m) => m.state === 'unknown' && m.note !== '')
+    const failed = bad !== undefined || last?.failedSomewhere === true
+    const verdict = last?.healthy ? 'healthy' : failed ? 'unhealthy' : 'unknown'
+    const reason = bad?.note ?? (verdict === 'unknown' ? (unsure?.note ?? '') : '')
+    const ageMs = last && Math.max(0, facts.now.bootMs - last.atBootMs)
+    return present({ supervisor, verdict, reason, source: last?.source ?? 'none', ageMs, timer, unknown })
   })
 }
+
+const timerText = ({ state, why }: TimerFact): string => (state === 'armed' ? state : `${state} (${why})`)
 
 /** The report as a program reads it. */
 export function evidenceJson(judged: readonly Judged[]): unknown {

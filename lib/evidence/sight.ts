@@ -1,17 +1,17 @@
 import { networkInterfaces } from 'node:os'
 import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
-import type { Look } from '../base/types.ts'
+import type { Look, Receipt } from '../base/types.ts'
 import { canSeeAll, namespaceOf } from '../host/proc.ts'
 import { type IdMap, ownIdMap } from './owner.ts'
 
 /** What a shell is, found by looking; nothing here comes from its uid. */
 export interface Shell {
   /** Inodes of our own namespaces; undefined when /proc does not say. */
-  readonly net?: number
-  readonly pid?: number
+  readonly net?: number | undefined
+  readonly pid?: number | undefined
   /** What the receipts of this boot call the host's namespaces. */
-  readonly hostNs?: { readonly net: number; readonly pid: number }
+  readonly hostNs?: Receipt['hostNs'] | undefined
   /** Not in a user namespace, where an ordinary user could have built himself a network. */
   readonly firstUserNs: boolean
   /** No process is hidden, and pid 1 is an init. */
@@ -44,12 +44,10 @@ export function lookAtShell(
   ids: IdMap = ownIdMap(p.proc),
   addresses: ReadonlySet<string> = ownAddresses(p),
 ): Shell {
-  const net = namespaceOf(p.proc, 'self', 'net')
-  const pid = namespaceOf(p.proc, 'self', 'pid')
   return {
-    ...(net === undefined ? {} : { net }),
-    ...(pid === undefined ? {} : { pid }),
-    ...(hostNs === undefined ? {} : { hostNs }),
+    net: namespaceOf(p.proc, 'self', 'net'),
+    pid: namespaceOf(p.proc, 'self', 'pid'),
+    hostNs,
     firstUserNs: ids.initial,
     all: canSeeAll(p.proc),
     addresses,

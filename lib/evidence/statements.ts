@@ -1,24 +1,8 @@
 import { EXIT } from '../base/exit-codes.ts'
-import { type Layer, type MarkState, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
-import { meaning } from './message.ts'
+import { type Layer, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { type Message, meaning } from './message.ts'
 import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
-import type {
-  FactState,
-  JournalRun,
-  LogLine,
-  Message,
-  NodeFacts,
-  Source,
-  TunnelFact,
-  Unknown,
-} from './types.ts'
-
-/** What a statement says of one layer. */
-export interface Mark {
-  readonly state: FactState
-  readonly note: string
-  readonly code?: string
-}
+import type { JournalRun, LogLine, Mark, NodeFacts, Source, TunnelFact, Unknown } from './types.ts'
 
 /**
  * One thing said about a node at one time by a source that may be believed. `failedSomewhere`: the
@@ -32,17 +16,12 @@ export interface Statement {
   readonly failedSomewhere: boolean
   /** The run as a whole was healthy. */
   readonly healthy: boolean
-  /** A run that ended well, of which it is not known whether it found a tunnel. */
+  /** A run that ended with success, of which it is not known whether it found a tunnel. */
   readonly tunnelUnknown?: true
 }
 
 /** A run writes its receipt and exits within this time; a later exit belongs to a later run. */
 const SAME_RUN_MS = 3_000
-
-function factState(m: MarkState): FactState | undefined {
-  if (m === 'not-configured') return 'absent'
-  return m === 'ok' || m === 'fail' || m === 'unknown' ? m : undefined
-}
 
 /** Our clock is read first and the rest of the look takes its time: what happened meanwhile counts as now. */
 const LOOK_MS = 10_000
@@ -73,15 +52,14 @@ function isVoid({ units }: Pick<NodeFacts, 'units'>, layer: Layer, atBootMs: num
 function fromReceipt(r: Receipt, facts: NodeFacts): Statement {
   const marks = new Map<Layer, Mark>()
   for (const m of r.layers) {
-    const state = factState(m.state)
-    if (state === undefined || isVoid(facts, m.layer, r.at.bootMs)) continue
+    const state = m.state === 'not-configured' ? 'absent' : m.state
+    if (state === 'paused' || state === 'not-checked' || isVoid(facts, m.layer, r.at.bootMs)) continue
     // It asks for the version alone; whether the list of targets can be read is the watchdog's to say.
     if (r.supervisor === 'cdp-relay-watchdog' && m.layer === 'cdp' && state === 'ok') continue
     // A run that was cut short vouches for nothing; a pause is recorded over what was seen.
     const vague = r.verdict.state === 'unknown' && r.verdict.layer === undefined
     if (vague && r.verdict.code !== 'paused' && state === 'ok') continue
-    const code = m.code === undefined ? {} : { code: m.code }
-    marks.set(m.layer, { state, note: m.note ?? '', ...code })
+    marks.set(m.layer, { state, note: m.note ?? '', code: m.code })
   }
   const { state, layer, code, reason: note } = r.verdict
   // A run that stopped at a layer below its own may have seen that one fail, and says so in its mark.
@@ -118,7 +96,7 @@ function vouch(s: Supervisor, source: Source, at: number, facts: NodeFacts): Sta
   const marks = new Map<Layer, Mark>(vouched.map((layer) => [layer, { state: 'ok', note: '' }]))
   const base = { source, supervisor: s, atBootMs: at, failedSomewhere: false, healthy: true }
   if (!marks.has('egress')) return { ...base, marks }
-  // A run over a node without a tunnel ends as well as one that found the tunnel working.
+  // A run over a node without a tunnel ends like one that found the tunnel working.
   const tunnel = tunnelOf(facts)
   if (tunnel?.configured === false) marks.set('egress', { state: 'absent', note: 'not configured' })
   // That systemd found the file when it last started the tunnel does not say that the run still did.
@@ -139,8 +117,7 @@ function failure(
 ): Statement | undefined {
   const { layer, text = '', code, cause } = message ?? {}
   if (layer !== undefined && isVoid(facts, layer, at)) return undefined
-  const because = cause ?? code
-  const mark: Mark = { state: 'fail', note: text, ...(because === undefined ? {} : { code: because }) }
+  const mark: Mark = { state: 'fail', note: text, code: cause ?? code }
   const marks = new Map<Layer, Mark>(layer === undefined ? [] : [[layer, mark]])
   return { source, supervisor: s, atBootMs: at, marks, failedSomewhere: layer === undefined, healthy: false }
 }
@@ -213,6 +190,10 @@ export interface Heard {
   readonly unknowns: readonly Unknown[]
 }
 
+/** The last that a supervisor said. */
+export const newest = (heard: Heard, s: Supervisor): Statement | undefined =>
+  heard.statements.findLast((x) => x.supervisor === s)
+
 /** Everything that may be believed about the node, oldest first, and why the rest may not. Pure. */
 export function hear(facts: NodeFacts): Heard {
   const unknowns: Unknown[] = []
@@ -239,7 +220,7 @@ export function hear(facts: NodeFacts): Heard {
     }
   }
   if (!facts.logs.seen) miss('logs', facts.logs.why)
-  else for (const line of facts.logs.value.last) rest.push(fromLog(line, facts))
+  else for (const line of facts.logs.value) rest.push(fromLog(line, facts))
   const counted = rest
     .filter((s) => s !== undefined)
     .filter((s) => tooOld(facts, s.supervisor, s.atBootMs) === undefined)

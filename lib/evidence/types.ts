@@ -1,7 +1,8 @@
 import type { Layer, Look, Now, Receipt, Supervisor } from '../base/types.ts'
 import type { BrowserLook, CdpFinding, PageFinding } from '../browser/types.ts'
 import type { NetnsLook } from '../host/netns.ts'
-import type { Code } from '../report/codes.ts'
+import type { Intent } from '../store/intent.ts'
+import type { Message } from './message.ts'
 
 /** Where a statement about a node comes from. `live` is a look made now, by us, at the thing itself. */
 export type Source = 'live' | 'unit' | 'receipt' | 'journal' | 'log' | 'state' | 'none'
@@ -20,8 +21,9 @@ export interface NodeFacts {
   readonly tunnel: Look<TunnelFact>
   /** Runs found in the journal; absent when it was not needed. */
   readonly journal?: Look<JournalFacts>
-  readonly logs: Look<LogFacts>
-  readonly intent?: PauseFact
+  /** Per supervisor the newest line about the node that is a failure or a recovery. */
+  readonly logs: Look<readonly LogLine[]>
+  readonly intent?: Pick<Intent, 'by' | 'reason' | 'untilWallMs'>
   /** The time of the pause on record, in force or over; within it a run ends with success whatever it finds. */
   readonly pausedBootMs?: { readonly from: number; readonly until: number }
   /** What the watchdog's memory says about a hold; not seen when the file could not be read. */
@@ -101,22 +103,9 @@ export interface UnitFacts {
   readonly browser: ServiceFact
   readonly relay: ServiceFact
   /** Absent when the tunnel's unit was never started in this boot. */
-  readonly tunnel?: TunnelFact
+  readonly tunnel?: TunnelFact | undefined
   readonly timers: Readonly<Record<Supervisor, TimerFact>>
   readonly runs: Readonly<Record<Supervisor, UnitRun>>
-}
-
-/** What a line of a log or of the journal says. */
-export interface Message {
-  readonly text: string
-  /** Absent in a line of a release that wrote none. */
-  readonly code?: Code
-  /** The finding behind a code that does not imply the layer. */
-  readonly cause?: Code
-  /** The layer it is about, where that is known. */
-  readonly layer?: Layer
-  /** The command that the line ends with. */
-  readonly next?: string
 }
 
 /** One run of a node's supervisor in the journal, as PID 1 and the run itself reported it (root only). */
@@ -136,36 +125,28 @@ export interface JournalFacts {
   readonly begins?: string
 }
 
-/** The newest lines about a node in one supervisor's log. */
 export interface LogLine extends Message {
   readonly supervisor: Supervisor
   readonly wallMs: number
   readonly level: string
 }
 
-export interface LogFacts {
-  /** Per supervisor the newest line about the node that is a failure or a recovery. */
-  readonly last: readonly LogLine[]
-}
-
-export interface PauseFact {
-  readonly by: string
-  readonly reason: string
-  readonly untilWallMs: number
-}
-
 /** `absent`: the node has no such layer (no tunnel configured), and that is healthy. */
 export type FactState = 'ok' | 'fail' | 'unknown' | 'absent'
 
-/** What is known of one layer after everything was weighed. */
-export interface LayerKnowledge {
-  readonly layer: Layer
+/** What is said of one layer. */
+export interface Mark {
   readonly state: FactState
-  readonly source: Source
-  readonly ageMs: number
   readonly note: string
   /** The finding's code, where it fails or could not be looked at and that is known. */
-  readonly code?: string
+  readonly code?: string | undefined
+}
+
+/** What is known of one layer after everything was weighed. */
+export interface LayerKnowledge extends Mark {
+  readonly layer: Layer
+  readonly source: Source
+  readonly ageMs: number
   /** Who looks at what is not known of it, where that is not the layer's owner. */
   readonly next?: Supervisor
 }

@@ -4,26 +4,17 @@ import { clean } from '../base/text.ts'
 import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { momentMs, momentProps, parseTimer, type UnitShow } from '../host/systemd.ts'
 import { lookAtListed, type Shown } from '../host/systemd-bus.ts'
+import { unitsOf } from '../registry/names.ts'
+import { unitOf } from './owners.ts'
 import { readTunnel, TUNNEL_PROPS } from './tunnel.ts'
 import type { ServiceFact, TimerFact, UnitFacts, UnitRun } from './types.ts'
 
-/** The unit without its suffix that runs a supervisor for a node; the fleet-wide ones serve all nodes. */
-export function unitOf(s: Supervisor, node: string): string {
-  return s === 'chromebox-watchdog' ? `chromebox-watchdog@${node}` : s
-}
-
 const FLEET = ['cdp-relay-watchdog', 'agent-health'].flatMap((u) => [`${u}.service`, `${u}.timer`])
 
-function unitsOf(node: string): string[] {
-  const watchdog = unitOf('chromebox-watchdog', node)
-  return [
-    `netvm-netns@${node}.service`,
-    `chromebox@${node}.service`,
-    `cdp-relay@${node}.socket`,
-    `${watchdog}.service`,
-    `${watchdog}.timer`,
-    `netvm-tunnel@${node}.service`,
-  ]
+/** Of a node's units those that say how it is; the first node's stand for the kinds of unit there are. */
+function askedOf(node: string): string[] {
+  const { netns, browser, socket, watchdog, timer, tunnel } = unitsOf(node)
+  return [netns, browser, socket, watchdog, timer, tunnel]
 }
 
 export function readService(u: UnitShow, at: Clocks): ServiceFact {
@@ -63,12 +54,11 @@ export function readRun(u: UnitShow, at: Clocks): UnitRun {
 /** What systemd's answer says about one node. Not seen when that systemd does not know our units. */
 export function readUnits(all: Record<string, UnitShow>, node: string, at: Clocks): Look<UnitFacts> {
   const of = (unit: string): UnitShow => all[unit] ?? {}
-  const [netns, browser, relay] = unitsOf(node) as [string, string, string]
+  const { netns, browser, socket, tunnel } = unitsOf(node)
   // A masked unit is known, and is not running.
   const strange = (unit: string) => (of(unit).LoadState ?? 'not-found') === 'not-found'
   if (strange(netns) || strange(browser))
     return { seen: false, why: 'this systemd does not know the units of the node' }
-  const tunnel = readTunnel(of(`netvm-tunnel@${node}.service`), at)
   const per = <T>(f: (s: Supervisor) => T) =>
     Object.fromEntries(SUPERVISORS.map((s) => [s, f(s)])) as Record<Supervisor, T>
   return {
@@ -76,22 +66,15 @@ export function readUnits(all: Record<string, UnitShow>, node: string, at: Clock
     value: {
       netns: readService(of(netns), at),
       browser: readService(of(browser), at),
-      relay: readService(of(relay), at),
-      ...(tunnel === undefined ? {} : { tunnel }),
+      relay: readService(of(socket), at),
+      tunnel: readTunnel(of(tunnel), at),
       timers: per((s) => readTimer(of(`${unitOf(s, node)}.timer`))),
       runs: per((s) => readRun(of(`${unitOf(s, node)}.service`), at)),
     },
   }
 }
 
-const PATTERNS = [
-  'netvm-netns@*.service',
-  'chromebox@*.service',
-  'cdp-relay@*.socket',
-  'chromebox-watchdog@*',
-  'netvm-tunnel@*.service',
-  ...FLEET,
-]
+const PATTERNS = [...askedOf('*'), ...FLEET]
 
 /**
  * What `readUnits` reads of a unit beyond what the list says. Between the list and the answers a timer may fire and a run
@@ -122,8 +105,8 @@ export function wanted(
   listed: Shown,
   at: Clocks,
 ): (readonly [unit: string, properties: readonly string[]])[] {
-  const all = [...nodes.flatMap(unitsOf), ...FLEET]
-  const first = nodes.slice(0, 1).flatMap(unitsOf)
+  const all = [...nodes.flatMap(askedOf), ...FLEET]
+  const first = nodes.slice(0, 1).flatMap(askedOf)
   // Only sleep makes the wall clock's stamps tell anything beside those of CLOCK_MONOTONIC (`bootTimeMs`).
   const slept = at.aheadMs > 0
   return all.map((unit) => {
@@ -152,9 +135,9 @@ export async function lookAtUnits(
   if (first === undefined) return () => ({ seen: false, why: 'not asked' })
   const answer = await lookAtListed(p.root, PATTERNS, (listed) => wanted(nodes, listed, now), deadlineMs)
   if (!answer.seen) return () => ({ seen: false, why: `no bus: ${answer.why}` })
-  const sample = unitsOf(first)
+  const sample = askedOf(first)
   const of = (unit: string, i: number) =>
     [unit, { ...idle(answer.value.get(sample[i] ?? '')), ...answer.value.get(unit) }] as const
   const fleet = FLEET.map(of)
-  return (node) => readUnits(Object.fromEntries([...unitsOf(node).map(of), ...fleet]), node, now)
+  return (node) => readUnits(Object.fromEntries([...askedOf(node).map(of), ...fleet]), node, now)
 }

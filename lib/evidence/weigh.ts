@@ -2,8 +2,8 @@ import type { Layer } from '../base/types.ts'
 import { text } from '../report/codes.ts'
 import { liveMarks, unanswered } from './live-marks.ts'
 import { OWNER, PATH, VOUCHED } from './owners.ts'
-import { type Heard, type Mark, type Statement, tunnelOf } from './statements.ts'
-import type { LayerKnowledge, NodeFacts } from './types.ts'
+import { type Heard, newest, type Statement, tunnelOf } from './statements.ts'
+import type { LayerKnowledge, Mark, NodeFacts } from './types.ts'
 
 export const nothing = (layer: Layer, note = ''): LayerKnowledge => ({
   layer,
@@ -23,7 +23,7 @@ interface Word {
 
 const decides = ({ mark }: Word): boolean => mark.state !== 'unknown'
 
-/** "Well, or without a tunnel": takes back a fault, and adds nothing to what was seen of the tunnel before. */
+/** "Healthy, or without a tunnel": takes back a fault, and adds nothing to what was seen of the tunnel before. */
 const tunnelUnknown = ({ by, mark }: Word): boolean => by.tunnelUnknown === true && mark.state === 'unknown'
 
 /**
@@ -94,7 +94,7 @@ function remembered(facts: NodeFacts, heard: Heard): Known {
   }
   // A run that found a fault and did not say where takes back what was seen healthy before it.
   for (const s of heard.statements) {
-    if (!s.failedSomewhere || s !== heard.statements.findLast((x) => x.supervisor === s.supervisor)) continue
+    if (!s.failedSomewhere || s !== newest(heard, s.supervisor)) continue
     const ageMs = facts.now.bootMs - s.atBootMs
     for (const layer of VOUCHED[s.supervisor]) {
       const k = know.get(layer)
@@ -104,12 +104,6 @@ function remembered(facts: NodeFacts, heard: Heard): Known {
   return know
 }
 
-/** A fault that is known keeps its code when systemd says the same. */
-const fault = (old: LayerKnowledge | undefined): Pick<LayerKnowledge, 'state' | 'code'> => ({
-  state: 'fail',
-  ...(old?.state === 'fail' && old.code !== undefined ? { code: old.code } : {}),
-})
-
 /** What systemd says of the units as they are now. */
 function addUnits(know: Known, facts: NodeFacts): void {
   if (!facts.units.seen) return
@@ -118,18 +112,17 @@ function addUnits(know: Known, facts: NodeFacts): void {
     ['netns', u.netns],
     ['process', u.browser],
     ['relay', u.relay],
-  ] as const)
+  ] as const) {
+    const old = know.get(layer)
+    // A fault that is known keeps its code when systemd says the same.
+    const code = old?.state === 'fail' ? old.code : undefined
+    const now = { layer, source: 'unit', ageMs: 0 } as const
     if (!unit.active && !unit.changing)
-      know.set(layer, {
-        ...fault(know.get(layer)),
-        layer,
-        source: 'unit',
-        ageMs: 0,
-        note: `unit ${unit.text}`,
-      })
+      know.set(layer, { ...now, state: 'fail', code, note: `unit ${unit.text}` })
     // A socket that listens and a namespace that was made are no look at what answers there.
-    else if (layer === 'process' && unit.active && know.get(layer)?.state !== 'fail')
-      know.set(layer, { layer, state: 'ok', source: 'unit', ageMs: 0, note: '' })
+    else if (layer === 'process' && unit.active && old?.state !== 'fail')
+      know.set(layer, { ...now, state: 'ok', note: '' })
+  }
 }
 
 /** A node without a tunnel has no egress to be healthy, and one that got its tunnel after the last look has not "none". */

@@ -19,7 +19,7 @@ type Where = number | string
 
 /** A listener and the namespace it is in. */
 export interface NetListener extends Listener {
-  /** Name under /run/netns, or `HOST` (topology/ownership.ts). */
+  /** Name under /run/netns, or `HOST` (topology/types.ts). */
   readonly netns: string
 }
 

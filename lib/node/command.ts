@@ -1,8 +1,8 @@
+import { attempt } from '../base/attempt.ts'
 import { loadConfig } from '../base/config.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
-import type { Node } from '../base/types.ts'
 import { requireRoot } from '../cli/cli.ts'
 import type { Described } from '../cli/help.ts'
 import { program } from '../cli/program.ts'
@@ -55,7 +55,8 @@ export async function downCommand(p: Paths, argv: readonly string[]): Promise<Ex
 export async function namesCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
   const node = await oneNode('netvm-names', 'Prints the names and addresses of a node, safe to eval.', argv)
   const names = deriveNames(node)
-  const row = rowOf(p, node)
+  // A name has names without a registry that can be read.
+  const row = attempt(() => readRegistry(p, loadConfig(p)).nodes.find((n) => n.name === node))
   const dot = (row?.gw ?? '').lastIndexOf('.')
   const sub = row && `${row.gw.slice(0, dot)}.${Number(row.gw.slice(dot + 1)) & ~3}/30`
   const values = {
@@ -76,13 +77,4 @@ export async function namesCommand(p: Paths, argv: readonly string[]): Promise<E
 async function oneNode(name: Described, about: string, argv: readonly string[]): Promise<string> {
   const command = (await program(name, about)).argument('<node>', 'name of the node')
   return assertNodeName(command.parse(argv, { from: 'user' }).args[0] ?? '')
-}
-
-/** The node's row, where there is a registry that can be read; a name has names without one. */
-function rowOf(p: Paths, node: string): Node | undefined {
-  try {
-    return readRegistry(p, loadConfig(p)).nodes.find((n) => n.name === node)
-  } catch {
-    return undefined
-  }
 }

@@ -30,21 +30,6 @@ export function underLock<T>(
   return withLock(ctx.p, `node-${name}`, doing, opts, work)
 }
 
-/** The units of a node, in the order of stopping: supervision first, the namespace last. */
-export function unitsOf(name: string) {
-  return {
-    target: `netvm-node@${name}.target`,
-    timer: `chromebox-watchdog@${name}.timer`,
-    browser: `chromebox@${name}.service`,
-    socket: `cdp-relay@${name}.socket`,
-    relay: `cdp-relay@${name}.service`,
-    tunnel: `netvm-tunnel@${name}.service`,
-    // The browser's end has started it once more; it finds a retired row.
-    watchdog: `chromebox-watchdog@${name}.service`,
-    netns: `netvm-netns@${name}.service`,
-  }
-}
-
 /** The ActiveState of units, in their order. @throws NetvmError (2) when systemd cannot be asked */
 export async function states(units: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const shown = await askSystemd(units, ['ActiveState'])

@@ -1,15 +1,14 @@
 import { existsSync, rmSync } from 'node:fs'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { deadlineIn, sleep } from '../base/deadline.ts'
-import { ConfigError, UsageError } from '../base/errors.ts'
+import { ConfigError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { shellWord } from '../base/os-error.ts'
 import { nodeEnvPath, type Paths, profileDir, receiptHistoryPath, receiptPath } from '../base/paths.ts'
 import { type Node, SUPERVISORS } from '../base/types.ts'
 import { profileLeftovers } from '../browser/processes.ts'
-import { dropIn } from '../ensure/settings.ts'
-import { run } from '../host/exec.ts'
+import { assertLocal } from '../ensure/row.ts'
+import { removeFiles, settingsFiles } from '../ensure/settings.ts'
 import { signal } from '../host/proc.ts'
 import { systemctlOk } from '../host/systemctl.ts'
 import { daemonReload } from '../host/systemd.ts'
@@ -18,10 +17,10 @@ import type { NetworkWant } from '../netns/plan.ts'
 import { resolvPath } from '../netns/resolv.ts'
 import { inhabitants, networkDown } from '../netns/setup.ts'
 import { setCell } from '../registry/edit.ts'
-import { assertNodeName, deriveNames } from '../registry/names.ts'
-import { findNode, isLocal, readRegistry } from '../registry/read.ts'
+import { assertNodeName, deriveNames, unitsOf } from '../registry/names.ts'
+import { findNode, readRegistry } from '../registry/read.ts'
 import { withdrawHandover } from '../tunnel/handover.ts'
-import { JOB_MS, type NodeContext, POLL_MS, poll, states, underLock, unitsOf } from './context.ts'
+import { JOB_MS, type NodeContext, POLL_MS, poll, states, underLock } from './context.ts'
 
 /** From TERM to KILL for what was left in the namespace, in milliseconds. */
 const KILL_AFTER_MS = 2000
@@ -44,7 +43,7 @@ export async function nodeDown(ctx: NodeContext, name: string): Promise<ExitCode
     await retireRow(ctx, name, want)
     await stopUnits(ctx, name, want)
     for (const line of await networkDown(ctx.p, want)) ctx.say('netns', line)
-    await removeFiles(ctx, name, want)
+    await removeAll(ctx, name, want)
     const left = await leftovers(ctx.p, name, want)
     for (const line of left) ctx.say('LEFT', line)
     const profile = profileDir(ctx.p, name)
@@ -63,12 +62,8 @@ function rowToRetire(ctx: NodeContext, name: string, want: NetworkWant): Node | 
   const parsed = readRegistry(ctx.p, ctx.config)
   const row = parsed.nodes.find((n) => n.name === name)
   if (row !== undefined) {
-    if (isLocal(row, hostname())) return row
-    const where = `${ctx.config.registry} line ${row.line}`
-    throw new UsageError(
-      `node ${name} belongs to host ${row.host} (${where})`,
-      `ssh ${row.host} netvm-node-down ${name}`,
-    )
+    assertLocal(row, ctx.config.registry, 'netvm-node-down')
+    return row
   }
   // A row that is there and cannot be read would stay active and bring the node back once it is corrected.
   if (parsed.errors.some((error) => error.name === name)) findNode(parsed, name)
@@ -142,21 +137,15 @@ async function emptyNamespace(ctx: NodeContext, want: NetworkWant): Promise<void
   }
 }
 
-async function removeFiles(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
+async function removeAll(ctx: NodeContext, name: string, want: NetworkWant): Promise<void> {
   const { p } = ctx
-  const { socket, timer } = unitsOf(name)
-  const dropIns = [socket, timer].map((unit) => dropIn(p, unit))
+  const settings = settingsFiles(p, name)
+  const [, ...dropIns] = settings
   const hadDropIns = dropIns.some((path) => existsSync(path))
-  const files = [
-    nodeEnvPath(p, name),
-    ...SUPERVISORS.flatMap((s) => [receiptPath(p, s, name), receiptHistoryPath(p, s, name)]),
-    ...dropIns,
-  ]
-  for (const path of files) rmSync(path, { force: true })
-  for (const path of dropIns) {
-    // An operator's own drop-ins beside ours stay.
-    await run(['rmdir', '--ignore-fail-on-non-empty', join(path, '..')], { deadlineMs: 2000 })
-  }
+  removeFiles(settings)
+  for (const s of SUPERVISORS)
+    for (const path of [receiptPath(p, s, name), receiptHistoryPath(p, s, name)])
+      rmSync(path, { force: true })
   withdrawHandover(p, name)
   rmSync(join(p.queue, name), { recursive: true, force: true })
   rmSync(join(resolvPath(p, want.netns), '..'), { recursive: true, force: true })

@@ -79,6 +79,19 @@ export function freeNames(node: string, rows: readonly Node[]): Names {
   return { ...derived, ...freeSubnet(derived.octet, taken), port: freePort(node, derived.port, ports) }
 }
 
+/** The units of a node, in the order of stopping: supervision first, the namespace last. */
+export const unitsOf = (name: string) => ({
+  target: `netvm-node@${name}.target`,
+  timer: `chromebox-watchdog@${name}.timer`,
+  browser: `chromebox@${name}.service`,
+  socket: `cdp-relay@${name}.socket`,
+  relay: `cdp-relay@${name}.service`,
+  tunnel: `netvm-tunnel@${name}.service`,
+  // The browser's end has started it once more; it finds a retired row.
+  watchdog: `chromebox-watchdog@${name}.service`,
+  netns: `netvm-netns@${name}.service`,
+})
+
 function freeSubnet(start: number, taken: ReadonlySet<string>) {
   for (let i = 0; i < OCTETS * NETS_PER_OCTET; i++) {
     const octet = ((start - OCTET_FIRST + i) % OCTETS) + OCTET_FIRST

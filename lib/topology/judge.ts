@@ -4,7 +4,6 @@ import { peerFinding, vethFinding } from '../relay/judge-below.ts'
 import { linkWith } from '../relay/look.ts'
 import { decide } from '../supervisors/chromebox-watchdog/decide.ts'
 import { emptyMemory } from '../supervisors/chromebox-watchdog/memory.ts'
-import { ownershipOf } from './ownership.ts'
 import { findStrays } from './strays.ts'
 import type { FleetLook, InsideLook, NodeLook, NodeTopology, Ownership, PartMark, Topology } from './types.ts'
 
@@ -31,6 +30,32 @@ export function judgeTopology(look: FleetLook, isLocal: (node: Node) => boolean)
       ...[...look.inside].flatMap(([name, inside]) => blind(`inside ${name}`, inside.links)),
     ],
   }
+}
+
+/**
+ * Whose a node name is. Only what belongs to `none` or `retired` is proposed for removal: a row that was refused for one
+ * bad cell, or that another host runs, still has an owner.
+ */
+function ownershipOf(
+  registry: FleetLook['registry'],
+  isLocal: (node: Node) => boolean,
+  name: string,
+): Ownership {
+  const row = registry.nodes.find((n) => n.name === name)
+  const refused = registry.errors.find((e) => e.name === name)
+  if (row !== undefined && isLocal(row))
+    return row.status === 'active' ? { is: 'active', row } : { is: 'retired' }
+  if (row !== undefined) return { is: 'elsewhere', why: `its row belongs to host ${row.host}` }
+  if (refused !== undefined)
+    return { is: 'refused', why: `its row on line ${refused.line} was refused: ${refused.reason}` }
+  const nameless = registry.errors.find((e) => e.name === undefined)
+  if (nameless !== undefined) {
+    return {
+      is: 'unknown-row',
+      why: `it may belong to the row on line ${nameless.line}, refused: ${nameless.reason}`,
+    }
+  }
+  return { is: 'none' }
 }
 
 /** The layers of a node as their owners judge them from one look of theirs, and the two ends of its veth. */

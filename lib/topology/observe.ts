@@ -23,8 +23,14 @@ import { isLocal, type ParsedRegistry } from '../registry/read.ts'
 import { parseListen } from '../relay/close-look.ts'
 import { lookFleet } from '../relay/fleet.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
-import { HOST } from './ownership.ts'
-import type { BrowserSeen, FleetLook, InsideLook, NodeLook, UnitSeen } from './types.ts'
+import {
+  type BrowserSeen,
+  type FleetLook,
+  HOST,
+  type InsideLook,
+  type NodeLook,
+  type UnitSeen,
+} from './types.ts'
 
 /** Nodes looked into side by side; each has up to three children, so 64 of them. */
 const MAX_NODES = 21

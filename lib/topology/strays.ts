@@ -1,7 +1,6 @@
 import type { Node } from '../base/types.ts'
 import type { OwnedListener } from '../host/listeners.ts'
-import { HOST } from './ownership.ts'
-import type { FleetLook, Ownership, Stray } from './types.ts'
+import { type FleetLook, HOST, type Ownership, type Stray } from './types.ts'
 
 type OwnerOf = (name: string) => Ownership
 

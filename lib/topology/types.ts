@@ -6,6 +6,9 @@ import type { ParsedRegistry } from '../registry/read.ts'
 import type { RelayLook } from '../relay/types.ts'
 import type { Observation } from '../supervisors/chromebox-watchdog/types.ts'
 
+/** Stands for the host's own namespace, which has no name under /run/netns; no name there can be empty. */
+export const HOST = ''
+
 /** A loaded unit of ours, as `systemctl show` prints it. */
 export interface UnitSeen {
   readonly id: string

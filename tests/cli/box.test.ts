@@ -74,7 +74,7 @@ describe('box fleet status', () => {
     assert.match(r.stdout, /^muse {2}ACTIVE \[\*\] .*receipt, \d+s ago$/m)
     assert.match(
       r.stdout,
-      /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog looks again$/m,
+      /^pip {3}UNKNOWN .*netns not seen in the last 6m: chromebox-watchdog checks it next$/m,
     )
     assert.match(r.stdout, /cannot see the host's network: own network namespace/)
     assert.match(r.stdout, /why unknown: host-evidence pip/)

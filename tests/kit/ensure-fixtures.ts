@@ -1,8 +1,9 @@
 /** A healthy host as ensure sees it, to be broken one piece at a time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decideDrift, nodeTarget, watchdogService, watchdogTimer } from '../../lib/ensure/decide.ts'
+import { decideDrift } from '../../lib/ensure/decide.ts'
 import type { Finding, Observation, UnitLook } from '../../lib/ensure/types.ts'
+import { unitsOf } from '../../lib/registry/names.ts'
 import { row } from './row.ts'
 
 export const NOW = 5_000_000
@@ -32,8 +33,7 @@ export const idle: UnitLook = {
 }
 export const unit = (look: UnitLook, change: Partial<UnitLook>): UnitLook => ({ ...look, ...change })
 
-export const T = watchdogTimer('muse')
-export const S = watchdogService('muse')
+export const { timer: T, watchdog: S } = unitsOf('muse')
 export const SOCKET = 'cdp-relay@muse.socket'
 export const wanted = { path: '/etc/netvm/nodes/muse.env', text: 'right', what: 'settings' }
 export const offset = { path: '/etc/systemd/system/x/netvm.conf', text: 'right', what: 'timer offset' }
@@ -55,7 +55,7 @@ export function healthy(): Observation {
     units: {
       [T]: timer(120_000),
       [S]: idle,
-      [nodeTarget('muse')]: { ...idle, file: 'enabled' },
+      [unitsOf('muse').target]: { ...idle, file: 'enabled' },
       'netvm-netns@muse.service': { ...idle, active: 'active' },
       [SOCKET]: { ...idle, active: 'active', listen: ['10.201.35.2:9410'] },
       'cdp-relay-watchdog.timer': timer(300_000),

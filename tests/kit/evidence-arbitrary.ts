@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { LAYERS, type Look, type Receipt, type Supervisor } from '../../lib/base/types.ts'
+import type { Message } from '../../lib/evidence/message.ts'
 import type {
   CdpAnswer,
   JournalRun,
   LiveFacts,
   LogLine,
-  Message,
   NodeFacts,
   ServiceFact,
   TimerFact,
@@ -144,7 +144,7 @@ const anyEvidence = fc.record({
       { requiredKeys: ['runs'] },
     ),
   ),
-  logs: look(fc.record({ last: fc.array(lines, { maxLength: 3 }) })),
+  logs: look(fc.array(lines, { maxLength: 3 })),
   held: look(fc.boolean()),
   tunnel: fc.oneof(look(tunnel('live')), fc.constant(not('EACCES'))),
 })

@@ -267,7 +267,7 @@ export function facts(state: State, shell: Shell): NodeFacts {
     live,
     units: noBus ? not('no bus') : saw(w.units),
     receipts: each((s) => (shell === 'logs-only' ? not('no /run/netvm') : saw(w.receipts[s]))),
-    logs: saw({ last: w.log }),
+    logs: saw(w.log),
     ...(w.paused ? { intent: { by: 'ops', reason: 'upgrade', untilWallMs: NOW.wallMs + 60_000 } } : {}),
     held: saw(w.held),
     tunnel:

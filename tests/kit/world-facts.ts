@@ -218,7 +218,7 @@ export function factsOf(h: History, shell: Shell): NodeFacts {
     units: shell === 'no-bus' || nothing ? not('no bus') : saw(unitsOf(h)),
     receipts: each(receiptLook),
     ...(h.journal && !nothing ? { journal: saw({ runs: journalOf(h) }) } : {}),
-    logs: saw({ last: linesOf(h) }),
+    logs: saw(linesOf(h)),
     ...(h.paused ? { intent: { by: 'ops', reason: 'x', untilWallMs: NOW.wallMs + MINUTE } } : {}),
     ...(h.paused ? { pausedBootMs: { from: 0, until: NOW.bootMs + MINUTE } } : {}),
     held: saw(h.held),

@@ -10,8 +10,7 @@ import {
   writePause,
 } from '../../lib/box/pause.ts'
 import { findRepairs } from '../../lib/box/repairs.ts'
-import { hostText, nodeTexts } from '../../lib/box/screen.ts'
-import { hostLine } from '../../lib/box/status.ts'
+import { hostLine, hostText, nodeTexts } from '../../lib/box/status.ts'
 import type { Collected, Judged } from '../../lib/evidence/collect.ts'
 import { decide } from '../../lib/evidence/decide.ts'
 import { exitOf, perSupervisor } from '../../lib/evidence/report.ts'
@@ -28,8 +27,7 @@ const collected = (...all: NodeFacts[]): Collected => ({
   sight: { processes: saw(true), absenceCounts: true, network: () => saw(true), blind: [] },
   judged: all.map(judge),
 })
-const line = (f: NodeFacts) =>
-  nodeTexts([{ verdict: decide(f), ...(f.intent ? { pause: f.intent } : {}) }], NOW.wallMs, plain)[0] ?? ''
+const line = (f: NodeFacts) => nodeTexts([judge(f)], NOW.wallMs, plain)[0] ?? ''
 
 describe('how long a pause lasts', () => {
   const good: [string, number][] = [
@@ -103,11 +101,7 @@ describe('the screen', () => {
   })
   it('aligns the columns', () => {
     const lines = [facts('healthy', 'user'), { ...facts('relay-down', 'user'), node: 'a-long-name' }]
-    const texts = nodeTexts(
-      lines.map((f) => ({ verdict: decide(f) })),
-      NOW.wallMs,
-      plain,
-    )
+    const texts = nodeTexts(lines.map(judge), NOW.wallMs, plain)
     assert.equal(texts[0]?.indexOf('netns'), texts[1]?.indexOf('netns'))
   })
 })

@@ -119,7 +119,7 @@ const PROPERTIES: Readonly<Record<string, (c: Case, s: Screen) => string | undef
       if (k.state === 'fail' && k.layer !== 'api')
         if (later.layers.find((l) => l.layer === k.layer)?.state !== 'fail') return k.layer
     // Its owner has run again and could not tell; the line of the run before is in the log.
-    for (const line of s.facts.logs.seen ? s.facts.logs.value.last : []) {
+    for (const line of s.facts.logs.seen ? s.facts.logs.value : []) {
       const k = s.verdict.layers.find((l) => l.layer === line.layer)
       if (k?.state !== 'fail' || k.source !== 'receipt') continue
       const own = { ...VAGUE, supervisor: line.supervisor }

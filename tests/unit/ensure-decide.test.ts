@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { decideDrift, nodeTarget, watchdogTimer } from '../../lib/ensure/decide.ts'
+import { decideDrift } from '../../lib/ensure/decide.ts'
 import type { Observation, Orphan } from '../../lib/ensure/types.ts'
+import { unitsOf } from '../../lib/registry/names.ts'
 import {
   type DriftRow,
   driftTests,
@@ -147,9 +148,9 @@ const rows: DriftRow[] = [
   ],
   [
     'target not enabled',
-    withUnit(nodeTarget('muse'), idle),
+    withUnit(unitsOf('muse').target, idle),
     'target-disabled',
-    [`enable ${nodeTarget('muse')}`],
+    [`enable ${unitsOf('muse').target}`],
   ],
   [
     'relay on another address',
@@ -181,9 +182,9 @@ const rows: DriftRow[] = [
   ],
   [
     'retired row still supervised',
-    orphan({ enabled: [watchdogTimer('old')], active: [watchdogTimer('old')], files: ['/x/netvm.conf'] }),
+    orphan({ enabled: [unitsOf('old').timer], active: [unitsOf('old').timer], files: ['/x/netvm.conf'] }),
     'orphan-supervised',
-    [`stop ${watchdogTimer('old')}`, `disable ${watchdogTimer('old')}`, 'remove-files', 'reload'],
+    [`stop ${unitsOf('old').timer}`, `disable ${unitsOf('old').timer}`, 'remove-files', 'reload'],
   ],
   [
     'removed row whose node still runs',

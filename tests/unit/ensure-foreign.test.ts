@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import test from 'node:test'
 import { paths } from '../../lib/base/paths.ts'
-import { foreignFiles } from '../../lib/ensure/foreign.ts'
+import { foreignFiles } from '../../lib/ensure/observe.ts'
 import { elapseOf } from '../../lib/host/systemd.ts'
 import { tempDir } from '../kit/temp.ts'
 

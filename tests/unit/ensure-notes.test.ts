@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { type Note, noteLine, unrepaired } from '../../lib/ensure/ensure.ts'
-import type { Finding } from '../../lib/ensure/types.ts'
+import { noteLine, unrepaired } from '../../lib/ensure/ensure.ts'
+import type { Finding, Note } from '../../lib/ensure/types.ts'
 
 const LINES: [Note, string][] = [
   [{ scope: 'muse', text: 'row added' }, 'muse: row added'],

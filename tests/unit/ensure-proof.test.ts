@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import type { Look, Supervisor } from '../../lib/base/types.ts'
-import { type ProofFacts, prove, type ReceiptFact } from '../../lib/ensure/proof.ts'
+import type { Look, Supervisor, VerdictState } from '../../lib/base/types.ts'
+import { type ProofFacts, prove } from '../../lib/ensure/proof.ts'
 import type { JournalFacts, JournalRun } from '../../lib/evidence/types.ts'
 
 const NOW = 10_000_000
@@ -11,7 +11,11 @@ const run = (supervisor: Supervisor, agoMs: number, more: Partial<JournalRun> = 
   outcome: 'success',
   ...more,
 })
-const healthy = (agoMs: number): ReceiptFact => ({ bootMs: NOW - agoMs, state: 'healthy', reason: '' })
+const left = (agoMs: number, state: VerdictState, reason = '') => ({
+  at: { bootMs: NOW - agoMs, wallMs: 0, bootId: 'b' },
+  verdict: { state, code: state, reason, evidence: [] },
+})
+const healthy = (agoMs: number) => left(agoMs, 'healthy')
 const all: Supervisor[] = ['chromebox-watchdog', 'cdp-relay-watchdog', 'agent-health']
 
 function facts(
@@ -93,7 +97,7 @@ const unmet: [string, ProofFacts, RegExp][] = [
   ],
   [
     'a run that ended well but whose verdict was unknown',
-    facts({ receipt: () => ({ bootMs: NOW - 1000, state: 'unknown', reason: 'curl is missing' }) }),
+    facts({ receipt: () => left(1000, 'unknown', 'curl is missing') }),
     /last run said unknown: curl is missing/,
   ],
   [

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decide, phrase, readable } from '../../lib/evidence/decide.ts'
+import type { Message } from '../../lib/evidence/message.ts'
 import { unknownText } from '../../lib/evidence/report.ts'
-import type { Message, NodeFacts } from '../../lib/evidence/types.ts'
+import type { NodeFacts } from '../../lib/evidence/types.ts'
 import { facts, NOW, not, receipt, saw } from '../kit/truth-model.ts'
 import { EXPECTED, IS_UP, SHELLS, STATES } from '../kit/truth-table.ts'
 
@@ -235,7 +236,7 @@ describe('the order of evidence', () => {
       level: 'FAIL',
       ...CDP,
     }
-    const v = decide({ ...blind, logs: saw({ last: [line] }) })
+    const v = decide({ ...blind, logs: saw([line]) })
     assert.equal(phrase(v), 'DEGRADED cdp')
     assert.equal(v.source, 'log')
   })
@@ -247,7 +248,7 @@ describe('the order of evidence', () => {
       level: 'FAIL',
       ...CDP,
     }
-    assert.equal(phrase(decide({ ...blind, logs: saw({ last: [line] }) })), 'ACTIVE [*]')
+    assert.equal(phrase(decide({ ...blind, logs: saw([line]) })), 'ACTIVE [*]')
   })
 
   it('the look at the namespace does not refute the finding about the veth', () => {

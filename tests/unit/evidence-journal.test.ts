@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { beginsText, journalProblem } from '../../lib/evidence/journal.ts'
-import { field, parseRuns } from '../../lib/evidence/journal-parse.ts'
+import { beginsText, field, journalProblem, parseRuns } from '../../lib/evidence/journal.ts'
 import { parseLog } from '../../lib/evidence/logs.ts'
 import { meaning, readMessage } from '../../lib/evidence/message.ts'
 import { NOW } from '../kit/truth-model.ts'
