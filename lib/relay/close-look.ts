@@ -1,21 +1,19 @@
 import { mapBounded } from '../base/bounded.ts'
 import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
-import { clean } from '../base/text.ts'
 import type { Look, Node } from '../base/types.ts'
-import { run } from '../host/exec.ts'
 import { listenersEverywhere, ownersOf } from '../host/listeners.ts'
-import { lookNetns, parseInterfaces } from '../host/netns.ts'
+import { type Interface, lookInterfaces, lookNetns } from '../host/netns.ts'
 import { show } from '../host/systemd.ts'
 import { ifNames } from '../registry/names.ts'
 import { askInside, linkWith } from './look.ts'
-import type { CloseLook, LinkState, PortListener, RelayUnits } from './types.ts'
+import type { CloseLook, PortListener, RelayUnits } from './types.ts'
 
 /** Nodes looked into side by side; each has one child at a time, and there are two more for all of them: 64. */
 const MAX_CLOSE = 62
 /** For the two children that look for all nodes together: 400 units, 200 namespaces, on a machine that is busy. */
 const SHARED_DEADLINE_MS = 15_000
-const UNIT_PROPS = ['LoadState', 'ActiveState', 'SubState', 'Result', 'Listen']
+const UNIT_PROPS = ['LoadState', 'ActiveState', 'Result', 'Listen']
 
 /** The close look at nodes that do not answer: two children each, and two for all of them together. */
 export async function lookClose(
@@ -62,18 +60,10 @@ async function lookInside(
 ): Promise<Pick<CloseLook, 'netns' | 'peerLink' | 'inner'>> {
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return { ...UNSEEN, netns }
-  const peerLink = await lookPeer(node, config.innerDeadlineMs)
-  const inner = await askInside(node, config)
-  return { netns, inner, peerLink }
-}
-
-async function lookPeer(node: Node, deadlineMs: number): Promise<Look<LinkState>> {
-  const ran = await run(['ip', '-n', node.netns, '-j', 'addr', 'show'], { deadlineMs })
-  const links = ran.code === 0 ? parseInterfaces(ran.stdout) : undefined
-  // Every namespace has its loopback: nothing at all is no answer, not an empty namespace.
-  if (links === undefined || links.length === 0)
-    return { seen: false, why: clean(ran.stderr.trim()) || 'ip addr told nothing' }
-  return { seen: true, value: linkWith(links, node.peer, 'vp-', () => ifNames(node.name).vpeer) }
+  const links = await lookInterfaces(node.netns, config.innerDeadlineMs)
+  const link = (all: readonly Interface[]) => linkWith(all, node.peer, 'vp-', () => ifNames(node.name).vpeer)
+  const peerLink = links.seen ? ({ seen: true, value: link(links.value) } as const) : links
+  return { netns, peerLink, inner: await askInside(node, config) }
 }
 
 /** `10.201.35.2:9410 (Stream)` per line, as `systemctl show` prints the property Listen. */
@@ -96,7 +86,6 @@ async function lookUnits(suspects: readonly Node[]): Promise<Look<Map<string, Re
     value.set(name, {
       socketLoad: socket.LoadState ?? '',
       socketActive: socket.ActiveState ?? '',
-      socketSub: socket.SubState ?? '',
       socketResult: socket.Result ?? '',
       listen: parseListen(socket.Listen ?? ''),
       serviceLoad: service.LoadState ?? '',
