@@ -37,7 +37,7 @@ function refusal({ line, name, reason }: RowError): string {
  * are to be supervised whatever happens here.
  * @param dueMs when the next run should have replaced these receipts, from `at`
  */
-export function tellRefused(
+export function reportRefused(
   p: Paths,
   supervisor: Supervisor,
   log: Log,

@@ -3,6 +3,7 @@ import { attempt } from '../base/attempt.ts'
 import { now, wallIso } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
 import { fromOs, LockedError } from '../base/errors.ts'
+import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { fromJson, integer, record, stamp, text } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
@@ -36,7 +37,7 @@ export interface Held {
 interface LockOptions {
   /** Longest wait in milliseconds; 0 means do not wait (a run under a timer). */
   readonly waitMs: number
-  /** Told once when a wait begins, so that a person knows what the program waits for. */
+  /** Called once when a wait begins, so that a person knows what the program waits for. */
   readonly onWait?: (message: string) => void
 }
 
@@ -157,7 +158,7 @@ export function holder(p: Paths, name: string): Look<Holder | undefined> {
   try {
     json = readFileSync(lockPath(p, name), 'utf8')
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
+    const code = errnoOf(err)
     if (code === 'ENOENT') return { seen: true, value: undefined }
     return { seen: false, why: `cannot read ${lockPath(p, name)}: ${code}` }
   }
