@@ -1,4 +1,5 @@
 import { certainMs, isAhead, notAhead, waitLeftMs } from '../base/damping.ts'
+import { count, list, number, oneOf, orNull, record, stamp } from '../base/shape.ts'
 import type { Now } from '../base/types.ts'
 
 /** closed: restarts may happen. open: none. half-open: the cooldown has passed, one probe may restart once. */
@@ -15,34 +16,32 @@ export interface CircuitPolicy {
   readonly cooldownMs: number
 }
 
-/**
- * A restart that is under way. It is written before the browser is touched, so that a run which dies in
- * the middle has already been counted as futile: `trip` opens the circuit, `probe` keeps it open.
- */
-export type Pending = 'none' | 'restart' | 'trip' | 'probe'
-
-export type ReviewKind = 'trips-often' | 'well-after-cooldown' | 'reset-early'
+const REVIEWS = ['trips-often', 'well-after-cooldown', 'reset-early'] as const
 
 /** Decision D4 of CONTRACT.md: a hint to a person that the breaker's settings deserve a look. */
-export interface Review {
-  readonly kind: ReviewKind
-  readonly wallMs: number
-}
+export type ReviewKind = (typeof REVIEWS)[number]
+
+/** Reads a state file's content. @throws on anything that this program would not have written */
+export const parseMemory = record({
+  strikes: count,
+  lastStrike: orNull(stamp),
+  futile: count,
+  /** Set while the circuit is open or half-open; half-open is derived, so it cannot get stuck. */
+  openedAt: orNull(stamp),
+  /**
+   * A restart that is under way. It is written before the browser is touched, so that a run which dies in
+   * the middle has already been counted as futile: `trip` opens the circuit, `probe` keeps it open.
+   */
+  pending: oneOf(['none', 'restart', 'trip', 'probe']),
+  /** When the circuit last opened or closed, wall clock, for people. */
+  changedWallMs: number,
+  /** Closed → open transitions of the last 7 days, wall clock. Read by people and review notices only. */
+  trips: list(number),
+  reviews: list(record({ kind: oneOf(REVIEWS), wallMs: number })),
+})
 
 /** What is remembered of one node between runs. */
-export interface CircuitMemory {
-  readonly strikes: number
-  readonly lastStrike: Now | null
-  readonly futile: number
-  /** Set while the circuit is open or half-open; half-open is derived, so it cannot get stuck. */
-  readonly openedAt: Now | null
-  readonly pending: Pending
-  /** When the circuit last opened or closed, wall clock, for people. */
-  readonly changedWallMs: number
-  /** Closed → open transitions of the last 7 days, wall clock. Read by people and review notices only. */
-  readonly trips: readonly number[]
-  readonly reviews: readonly Review[]
-}
+export type CircuitMemory = ReturnType<typeof parseMemory>
 
 export type CircuitEvent =
   | 'ok'

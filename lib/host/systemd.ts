@@ -120,24 +120,13 @@ export async function lookUnit(unit: string, deadlineMs?: number): Promise<Look<
 
 /** Parses `systemctl show`: units in the order they were asked for, separated by a blank line. */
 export function parseShow(stdout: string): UnitShow[] {
-  const blocks: UnitShow[] = []
-  let block: UnitShow | undefined
-  for (const line of stdout.split('\n')) {
-    if (line === '') {
-      block = undefined
-      continue
-    }
-    const eq = line.indexOf('=')
-    if (eq <= 0) continue
-    if (block === undefined) {
-      block = {}
-      blocks.push(block)
-    }
-    const key = line.slice(0, eq)
-    const value = line.slice(eq + 1)
-    block[key] = Object.hasOwn(block, key) ? `${block[key]}\n${value}` : value
-  }
-  return blocks
+  const blocks = stdout.split(/\n{2,}/).map((block) => {
+    const unit: UnitShow = {}
+    for (const [, key = '', value = ''] of block.matchAll(/^([^=\n]+)=(.*)$/gm))
+      unit[key] = Object.hasOwn(unit, key) ? `${unit[key]}\n${value}` : value
+    return unit
+  })
+  return blocks.filter((unit) => Object.keys(unit).length > 0)
 }
 
 /** The properties that `momentMs` reads. */

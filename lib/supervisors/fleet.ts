@@ -7,7 +7,7 @@ import type { Paths } from '../base/paths.ts'
 import type { Layer, Node } from '../base/types.ts'
 import { localNodes, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { makeLog } from '../report/log.ts'
-import { pageConfigFault, pageConfigWell } from '../report/page.ts'
+import { pageConfigFault, pageConfigHealthy } from '../report/page.ts'
 import { reportRefused } from '../report/refused.ts'
 import { tickSafely } from './tick.ts'
 import type { Observed, Outcome, Supervisor, Tick } from './types.ts'
@@ -55,7 +55,7 @@ export function openFleet(p: Paths, program: string, asked: Asked): Fleet {
     const config = loadConfig(p)
     const all = readRegistry(p, config)
     const nodes = localNodes(all, named, hostname(), asked.notHere)
-    if (!dryRun) pageConfigWell({ p, config, now: now(p), log })
+    if (!dryRun) pageConfigHealthy({ p, config, now: now(p), log })
     const tell = (message: string) => {
       if (byHand) console.error(message)
     }

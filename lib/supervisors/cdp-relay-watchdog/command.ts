@@ -6,9 +6,9 @@ import { exitBeside } from '../../report/refused.ts'
 import { type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
 import { exitOf } from '../tick.ts'
 import { decide } from './decide.ts'
-import { cautiousMemory, isBlank, NO_MEMORY, parseMemory } from './memory.ts'
+import { cautiousMemory, isBlank, NO_MEMORY } from './memory.ts'
 import { observeAgain, observeAll } from './observe.ts'
-import type { Memory, Observation } from './types.ts'
+import { type Memory, type Observation, parseMemory } from './types.ts'
 
 const NAME = 'cdp-relay-watchdog'
 /** Whole run, in ms: below the unit's start timeout, which is below its period of five minutes. */
