@@ -140,20 +140,14 @@ export function momentMs(unit: UnitShow, name: string, at: Clocks): number | und
   return bootTimeMs({ monoMs, ...(day && { wallMs: Date.parse(`${day}T${time}Z`) }) }, at)
 }
 
+const jobOf = (verb: string) => (unit: string, deadlineMs: number) => job([verb, '--', unit], deadlineMs)
+
 /** Starts a unit and waits for the job. Out of time ends the waiting, not the job: systemd carries on. */
-export function start(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['start', '--', unit], deadlineMs)
-}
-
+export const start = jobOf('start')
 /** Stops a unit and waits until its processes are gone (bounded by its own TimeoutStopSec). */
-export function stop(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['stop', '--', unit], deadlineMs)
-}
-
+export const stop = jobOf('stop')
 /** Stops and starts a unit. */
-export function restart(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['restart', '--', unit], deadlineMs)
-}
+export const restart = jobOf('restart')
 
 /** Reads unit files again. Fires timers whose time has come, so only when a unit file changed. */
 export function daemonReload(deadlineMs = 30_000): Promise<JobResult> {
@@ -163,11 +157,8 @@ export function daemonReload(deadlineMs = 30_000): Promise<JobResult> {
 async function job(args: readonly string[], deadlineMs: number): Promise<JobResult> {
   const result = await run(['systemctl', '--no-ask-password', ...args], { deadlineMs })
   const ok = result.code === 0 && !result.timedOut && !result.missing
-  return {
-    ...result,
-    ok,
-    detail: ok ? '' : jobDetail(args.join(' ').replace(' -- ', ' '), result, deadlineMs),
-  }
+  const what = args.join(' ').replace(' -- ', ' ')
+  return { ...result, ok, detail: ok ? '' : jobDetail(what, result, deadlineMs) }
 }
 
 function jobDetail(what: string, result: RunResult, deadlineMs: number): string {

@@ -31,15 +31,12 @@ export async function lookClose(
   return new Map(
     suspects.map((node, i) => {
       const unit = units.seen ? units.value.get(node.name) : undefined
-      const blind = {
-        seen: false,
-        why: units.seen ? 'systemd did not tell of its units' : units.why,
-      } as const
+      const why = units.seen ? 'systemd did not answer for its units' : units.why
       return [
         node.name,
         {
           ...(inside[i] ?? UNSEEN),
-          units: unit === undefined ? blind : { seen: true, value: unit },
+          units: unit === undefined ? { seen: false, why } : { seen: true, value: unit },
           listeners: listeners.seen ? { seen: true, value: listeners.value.get(node.name) ?? [] } : listeners,
         },
       ]
@@ -105,23 +102,18 @@ async function lookListeners(
   const all = await listenersEverywhere(p, SHARED_DEADLINE_MS)
   if (!all.seen) return all
   const ownerOfAddress = new Map(rows.map((row) => [row.peer, row.name]))
-  const value = new Map<string, PortListener[]>()
-  for (const node of suspects) {
-    const mine = all.value
+  const mineOf = (node: Node) =>
+    all.value
       .filter((l) => l.port === node.cdpPort)
       .map((l) => {
         const name = ownerOfAddress.get(l.address)
-        return { ...l, owners: [], ...(name === undefined || name === node.name ? {} : { otherNode: name }) }
+        return { ...l, ...(name === undefined || name === node.name ? {} : { otherNode: name }) }
       })
       .filter((l) => l.netns === node.netns || l.otherNode !== undefined)
-    value.set(node.name, mine)
-  }
-  const owners = ownersOf(p, new Set([...value.values()].flat().map((l) => l.inode)))
-  for (const [name, mine] of value) {
-    value.set(
-      name,
-      mine.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] })),
-    )
-  }
-  return { seen: true, value }
+  const found = suspects.map((node) => ({ name: node.name, mine: mineOf(node) }))
+  const owners = ownersOf(p, new Set(found.flatMap(({ mine }) => mine.map((l) => l.inode))))
+  const owned = found.map(({ name, mine }): [string, PortListener[]] => {
+    return [name, mine.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] }))]
+  })
+  return { seen: true, value: new Map(owned) }
 }

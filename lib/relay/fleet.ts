@@ -32,16 +32,16 @@ export async function lookFleet(
   const host = await links
   const vethOf = ({ name, gw }: Node): RelayLook['veth'] =>
     host.seen ? { seen: true, value: linkWith(host.value, gw, 've-', () => ifNames(name).veth) } : host
-  const veths = new Map(nodes.map((node) => [node.name, vethOf(node)]))
-  const suspects = nodes.filter((node) => {
-    const veth = veths.get(node.name)
+  const veths = nodes.map(vethOf)
+  const suspects = nodes.filter((node, i) => {
+    const veth = veths[i]
     const bare = veth?.seen === true && !(veth.value.up && veth.value.hasAddress)
     return asked.get(node.name)?.browser === undefined && !bare
   })
   const close = await lookClose(p, config, suspects, rows)
   await probes
-  return nodes.map((node) => {
-    const veth = veths.get(node.name) ?? { seen: false, why: 'not looked at' }
+  return nodes.map((node, i) => {
+    const veth = veths[i] ?? vethOf(node)
     const got = asked.get(node.name) ?? {
       answer: { kind: 'timeout', stage: 'connect', detail: 'not asked', ms: 0 },
     }

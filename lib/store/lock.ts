@@ -7,18 +7,9 @@ import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { fromJson, integer, record, stamp, text } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
-import type { Look, Now } from '../base/types.ts'
+import type { Look } from '../base/types.ts'
 import { tryFlock, waitFlock } from './flock.ts'
-import { isStopped, lookAtProcess, ownCommand, ownName, type ProcessName } from './process-name.ts'
-
-/** Who holds a lock. */
-export interface Holder extends Omit<ProcessName, 'pidNs'> {
-  readonly since: Now
-  readonly program: string
-  readonly doing: string
-  /** It will not release the lock until somebody continues it. */
-  readonly stopped: boolean
-}
+import { isStopped, lookAtProcess, ownCommand, ownName } from './process-name.ts'
 
 const holderRecord = record({
   pid: integer,
@@ -28,6 +19,9 @@ const holderRecord = record({
   program: text,
   doing: text,
 })
+
+/** Who holds a lock. `stopped`: it will not release it until somebody continues it. */
+export type Holder = Omit<ReturnType<typeof holderRecord>, 'pidNs'> & { readonly stopped: boolean }
 
 export interface Held {
   /** Releases the lock; calling it twice does nothing more. */
