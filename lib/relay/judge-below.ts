@@ -3,6 +3,10 @@ import { judgeNetns } from '../netns/judge.ts'
 import { verdict } from '../report/verdict.ts'
 import type { CloseLook, Finding, LinkState, RelayLook } from './types.ts'
 
+/** What may be wrong with each end of the veth. */
+const VETH = { missing: 'veth-missing', bare: 'veth-no-address', down: 'veth-down' } as const
+const PEER = { missing: 'peer-missing', bare: 'peer-no-address', down: 'peer-down' } as const
+
 const LOUD = { level: 'FAIL_LOUD', page: true } as const
 
 /** The relay is silent, and what is below it could not be looked at. */
@@ -12,33 +16,33 @@ export function notAsked(layer: Layer, why: string): Finding {
 
 /** The host's end of the veth: missing, without its address, or down. `undefined` when healthy or not seen. */
 export function vethFinding({ node, veth }: RelayLook): Finding | undefined {
-  return veth.seen ? linkFinding('veth', node, veth.value, { ip: 'ip', address: node.gw }) : undefined
+  return veth.seen ? linkFinding(VETH, node, veth.value, { ip: 'ip', address: node.gw }) : undefined
 }
 
 /** The namespace's end of the veth; `undefined` when healthy. */
 export function peerFinding(node: RelayLook['node'], link: LinkState): Finding | undefined {
-  return linkFinding('peer', node, link, { ip: `ip -n ${node.netns}`, address: node.peer })
+  return linkFinding(PEER, node, link, { ip: `ip -n ${node.netns}`, address: node.peer })
 }
 
 function linkFinding(
-  end: 'veth' | 'peer',
+  codes: typeof VETH | typeof PEER,
   node: RelayLook['node'],
   { name, exists, up, hasAddress }: LinkState,
   { ip, address }: { readonly ip: string; readonly address: string },
 ): Finding | undefined {
   const what = { ...node, veth: name }
   if (!exists) {
-    const evidence = end === 'veth' ? [`${name} does not exist`] : []
-    const found = verdict(`${end}-missing`, evidence, what)
+    const evidence = codes === VETH ? [`${name} does not exist`] : []
+    const found = verdict(codes.missing, evidence, what)
     return { ...LOUD, verdict: found, next: `netvm-node-up ${node.name}` }
   }
   const raise = `${ip} link set dev ${name} up`
   const add = `${ip} addr add ${address}/30 dev ${name}`
   if (!hasAddress) {
     const next = up ? add : `${raise} && ${add}`
-    return { ...LOUD, verdict: verdict(`${end}-no-address`, [], what), next }
+    return { ...LOUD, verdict: verdict(codes.bare, [], what), next }
   }
-  return up ? undefined : { ...LOUD, verdict: verdict(`${end}-down`, [], what), next: raise }
+  return up ? undefined : { ...LOUD, verdict: verdict(codes.down, [], what), next: raise }
 }
 
 /** Layers below the relay that only the close look sees: the namespace, its end of the veth, the browser. */

@@ -38,7 +38,7 @@ export async function removeListener(
     readStat(p.proc, owner.pid)?.startTicks === owner.startTicks &&
     socketsOf(p, owner.pid).has(listener.inode)
   for (const name of ['SIGTERM', 'SIGKILL'] as const) {
-    if (owner.pid <= 1 || !holds()) return { ok: true, detail: `${what}: gone by itself` }
+    if (owner.pid <= 1 || !holds()) return { ok: true, detail: `${what}: gone already` }
     const refused = signal(owner.pid, name)
     if (refused !== undefined) return { ok: false, detail: `cannot remove ${what}: ${refused}` }
     if (await until(() => !holds(), LISTENER_GRACE_MS, POLL_MS))

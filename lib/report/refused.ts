@@ -57,15 +57,15 @@ export function reportRefused(
 function reportNews(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegistry): void {
   const path = `${p.state}/${supervisor}-refused.json`
   const lines = registry.errors.map(refusal)
-  const told = lines.join('\n')
+  const reported = lines.join('\n')
   const before = readState(path, record({ told: asText }), () => ({ told: '' })).value.told
-  if (told === before) return
+  if (reported === before) return
   for (const [i, e] of registry.errors.entries()) {
     if (before.split('\n').includes(lines[i] ?? '')) continue
     const next = editCommand(registry)
     log.write(e.name ?? 'fleet', { level: 'WARN', code: 'row-refused', text: refusal(e), next })
   }
-  writeState(path, { told })
+  writeState(path, { told: reported })
 }
 
 function leaveReceipts(

@@ -172,6 +172,6 @@ export function heldBy(p: Paths, name: string): string {
   const h = look.value
   if (h === undefined) return `the lock ${name}, held by a process that left no name`
   const age = seconds(certainMs(h.since, now(p)))
-  const state = h.stopped ? ', STOPPED: it will not finish by itself' : ''
+  const state = h.stopped ? ', STOPPED: it will not finish until it is continued' : ''
   return `the lock ${name}, held by ${h.program} (pid ${h.pid}${state}) since ${wallIso(h.since.wallMs)} (${age}): ${h.doing}`
 }

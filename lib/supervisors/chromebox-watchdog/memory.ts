@@ -97,7 +97,7 @@ export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
   return {
     ...rest,
     bootId: now.bootId,
-    // Without an end: what a reboot ended has not died by itself.
+    // Without an end: what a reboot ended has not died on its own.
     ...(waits && last && { last: { startBootMs: anchoredMs(last, now) } }),
     ...(caution && { notBeforeBootMs: anchoredMs(caution, now) + policy.backoffMaxMs }),
   }
@@ -119,7 +119,7 @@ export function lowerFault(m: Memory, layer: 'netns' | 'egress'): Memory {
 const FROM_OUTSIDE: ReadonlySet<number> = new Set([9, 15])
 
 /**
- * True when the browser that the last attempt brought back ended by itself within the guard time. A
+ * True when the browser that the last attempt brought back ended on its own within the guard time. A
  * KILL or TERM from outside is no crash; a browser that answers and then dies every few seconds is.
  */
 export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy): boolean {
@@ -133,7 +133,7 @@ export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy
 
 /**
  * What earlier attempts forbid now, in the order in which people want to hear of it.
- * @param quick browsers in a row that ended by themselves, the one before this look included
+ * @param quick browsers in a row that ended on their own, the last one included
  */
 export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard[] {
   const { last, caution } = waitsOf(m, policy)

@@ -11,7 +11,7 @@ export interface Observation extends shared.Observed {
   readonly node: string
   readonly netns: Look<{ readonly exists: boolean; readonly isNamespace: boolean }>
   readonly egress?: EgressVerdict
-  /** This run has restarted the tunnel already: D3 allows one restart a run. */
+  /** This run has restarted the tunnel already: decision D3 of CONTRACT.md allows one restart a run. */
   readonly tunnelTried?: boolean
   readonly browser?: BrowserJudgement
   /** Which browser answered, kept for the next look; see `readAnswers`. */
