@@ -3,7 +3,7 @@ import { sleep } from '../base/deadline.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { type EvalResult, evaluate } from '../cdp/evaluate.ts'
-import { isErrorUrl, pageVerdict, parseTargets, rewriteAuthority, type Target } from '../cdp/targets.ts'
+import { isErrorUrl, pageVerdict, parseTargets, rewriteAuthority } from '../cdp/targets.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { type Code, text } from '../report/codes.ts'
 import {
@@ -90,12 +90,9 @@ async function findPage(node: Node, deadlineMs: number): Promise<Finding | { rea
   if (verdict.kind !== 'ok') {
     return unknown('api-unseen', text('page-missing', { title: node.chatTitle }), 'page')
   }
-  return socketOf(verdict.page, node)
-}
-
-function socketOf(page: Target, node: Node): Finding | { readonly wsUrl: string } {
-  if (page.wsUrl === undefined) return unknown('api-unseen', 'the chat page offers no socket', 'page')
-  return { wsUrl: rewriteAuthority(page.wsUrl, node.peer, node.cdpPort) }
+  const { wsUrl } = verdict.page
+  if (wsUrl === undefined) return unknown('api-unseen', 'the chat page offers no socket', 'page')
+  return { wsUrl: rewriteAuthority(wsUrl, node.peer, node.cdpPort) }
 }
 
 function interrupted(r: EvalResult): Finding {
@@ -109,11 +106,9 @@ function interrupted(r: EvalResult): Finding {
       return unknown('api-unseen', 'CDP accepts no WebSocket in time', 'cdp')
     case 'closed':
       return unknown(INTERRUPTED, `CDP connection ended during the check: ${clean(r.why, 80)}`, 'cdp')
-    default:
-      return unknown(INTERRUPTED, `the page changed during the check: ${said(r)}`, 'page')
+    default: {
+      const what = r.kind === 'exception' ? clean(r.text, 80) : r.kind
+      return unknown(INTERRUPTED, `the page changed during the check: ${what}`, 'page')
+    }
   }
-}
-
-function said(r: EvalResult): string {
-  return r.kind === 'exception' ? clean(r.text, 80) : r.kind
 }

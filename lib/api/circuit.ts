@@ -1,4 +1,5 @@
 import { certainMs, isAhead, notAhead, waitLeftMs } from '../base/damping.ts'
+import { count, list, number, oneOf, orNull, record, stamp } from '../base/shape.ts'
 import type { Now } from '../base/types.ts'
 
 /** closed: restarts may happen. open: none. half-open: the cooldown has passed, one probe may restart once. */
@@ -15,34 +16,32 @@ export interface CircuitPolicy {
   readonly cooldownMs: number
 }
 
-/**
- * A restart that is under way. It is written before the browser is touched, so that a run which dies in
- * the middle has already been counted as futile: `trip` opens the circuit, `probe` keeps it open.
- */
-export type Pending = 'none' | 'restart' | 'trip' | 'probe'
+const REVIEWS = ['trips-often', 'well-after-cooldown', 'reset-early'] as const
 
-export type ReviewKind = 'trips-often' | 'well-after-cooldown' | 'reset-early'
+/** Decision D4 of CONTRACT.md: a hint to a person that the breaker's settings deserve a look. */
+export type ReviewKind = (typeof REVIEWS)[number]
 
-/** D4: a hint to a person that the breaker's settings deserve a look. */
-export interface Review {
-  readonly kind: ReviewKind
-  readonly wallMs: number
-}
+/** Reads a state file's content. @throws on anything that this program would not have written */
+export const parseMemory = record({
+  strikes: count,
+  lastStrike: orNull(stamp),
+  futile: count,
+  /** Set while the circuit is open or half-open; half-open is derived, so it cannot get stuck. */
+  openedAt: orNull(stamp),
+  /**
+   * A restart that is under way. It is written before the browser is touched, so that a run which dies in
+   * the middle has already been counted as futile: `trip` opens the circuit, `probe` keeps it open.
+   */
+  pending: oneOf(['none', 'restart', 'trip', 'probe']),
+  /** When the circuit last opened or closed, wall clock, for people. */
+  changedWallMs: number,
+  /** Closed → open transitions of the last 7 days, wall clock. Read by people and review notices only. */
+  trips: list(number),
+  reviews: list(record({ kind: oneOf(REVIEWS), wallMs: number })),
+})
 
 /** What is remembered of one node between runs. */
-export interface CircuitMemory {
-  readonly strikes: number
-  readonly lastStrike: Now | null
-  readonly futile: number
-  /** Set while the circuit is open or half-open; half-open is derived, so it cannot get stuck. */
-  readonly openedAt: Now | null
-  readonly pending: Pending
-  /** When the circuit last opened or closed, wall clock, for people. */
-  readonly changedWallMs: number
-  /** Closed → open transitions of the last 7 days, wall clock. Read by people and review notices only. */
-  readonly trips: readonly number[]
-  readonly reviews: readonly Review[]
-}
+export type CircuitMemory = ReturnType<typeof parseMemory>
 
 export type CircuitEvent =
   | 'ok'
@@ -65,7 +64,7 @@ export interface Step {
 /** The trips that count: people and review notices look no further back. */
 export const WEEK_MS = 7 * 24 * 3600 * 1000
 const KEPT_REVIEWS = 10
-/** D4: "more than twice in a week" is too touchy. */
+/** Decision D4: "more than twice in a week" is too touchy. */
 const TOUCHY_TRIPS = 2
 
 export const freshMemory: CircuitMemory = {
@@ -109,113 +108,77 @@ function tamed(memory: CircuitMemory, now: Now): CircuitMemory {
 
 type Cell = (memory: CircuitMemory, now: Now, policy: CircuitPolicy) => Step
 
-const keep: Cell = (memory) => ({ memory, wantsRestart: false, notes: [] })
+const step = (memory: CircuitMemory, notes: readonly Note[] = [], wantsRestart = false): Step => ({
+  memory,
+  wantsRestart,
+  notes,
+})
+
+const keep: Cell = (memory) => step(memory)
+
+const NO_STRIKES = { strikes: 0, lastStrike: null } as const
+const NO_FAULT = { ...NO_STRIKES, futile: 0, pending: 'none' } as const
 
 /** Consecutive means: same boot, and no further apart than the window. */
 const strike: Cell = (memory, now, policy) => {
   const last = memory.lastStrike
   const follows = last !== null && last.bootId === now.bootId && certainMs(last, now) <= policy.strikeWindowMs
   const strikes = follows ? Math.min(memory.strikes + 1, policy.strikeLimit) : 1
-  return {
-    memory: { ...memory, strikes, lastStrike: now },
-    wantsRestart: strikes >= policy.strikeLimit,
-    notes: ['struck'],
-  }
+  return step({ ...memory, strikes, lastStrike: now }, ['struck'], strikes >= policy.strikeLimit)
 }
 
-const wellAgain: Cell = (memory) => ({
-  memory:
-    memory.strikes === 0 && memory.futile === 0 && memory.lastStrike === null && memory.pending === 'none'
-      ? memory
-      : { ...memory, strikes: 0, lastStrike: null, futile: 0, pending: 'none' },
-  wantsRestart: false,
-  notes: [],
-})
+const healthyAgain: Cell = (memory) => {
+  const { strikes, futile, lastStrike, pending } = memory
+  const clear = strikes === 0 && futile === 0 && lastStrike === null && pending === 'none'
+  return step(clear ? memory : { ...memory, ...NO_FAULT })
+}
 
-const close: Cell = (memory, now) => ({
-  memory: {
-    ...memory,
-    strikes: 0,
-    lastStrike: null,
-    futile: 0,
-    openedAt: null,
-    pending: 'none',
-    changedWallMs: now.wallMs,
-  },
-  wantsRestart: false,
-  notes: ['closed'],
-})
+const close: Cell = (memory, now) =>
+  step({ ...memory, ...NO_FAULT, openedAt: null, changedWallMs: now.wallMs }, ['closed'])
 
 const reviewed =
   (kind: ReviewKind, then: Cell): Cell =>
-  (memory, now, policy) => {
-    const step = then(memory, now, policy)
-    const reviews = [...step.memory.reviews, { kind, wallMs: now.wallMs }].slice(-KEPT_REVIEWS)
-    return { ...step, memory: { ...step.memory, reviews }, notes: [...step.notes, kind] }
+  (before, now, policy) => {
+    const { memory, notes, wantsRestart } = then(before, now, policy)
+    const reviews = [...memory.reviews, { kind, wallMs: now.wallMs }].slice(-KEPT_REVIEWS)
+    return step({ ...memory, reviews }, [...notes, kind], wantsRestart)
   }
 
 /** Counts the restart as futile before it is made; only a later `ok` or `restart-helped` takes that back. */
 const begin: Cell = (memory, now, policy) => {
-  const futile = memory.futile + 1
-  const trips = futile >= policy.futileLimit
-  return {
-    memory: {
-      ...memory,
-      strikes: 0,
-      lastStrike: null,
-      futile,
-      pending: trips ? 'trip' : 'restart',
-      ...(trips ? { openedAt: now, changedWallMs: now.wallMs } : {}),
-    },
-    wantsRestart: false,
-    notes: [],
-  }
+  const begun = { ...memory, ...NO_STRIKES, futile: memory.futile + 1 }
+  if (begun.futile < policy.futileLimit) return step({ ...begun, pending: 'restart' })
+  return step({ ...begun, pending: 'trip', openedAt: now, changedWallMs: now.wallMs })
 }
 
-const beginProbe: Cell = (memory, now) => ({
-  memory: {
-    ...memory,
-    strikes: 0,
-    lastStrike: null,
-    futile: memory.futile + 1,
-    openedAt: now,
-    pending: 'probe',
-  },
-  wantsRestart: false,
-  notes: [],
-})
+const beginProbe: Cell = (memory, now) =>
+  step({ ...memory, ...NO_STRIKES, futile: memory.futile + 1, openedAt: now, pending: 'probe' })
 
 /** The cooldown starts anew when the failure is known, not when the restart began. */
 const futile: Cell = (memory, now, policy) => {
   const settled: CircuitMemory = { ...memory, pending: 'none' }
   if (memory.pending === 'trip') {
     const trips = [...memory.trips, now.wallMs].filter((t) => Math.abs(now.wallMs - t) <= WEEK_MS)
-    const opened: Cell = () => ({
-      memory: { ...settled, trips, openedAt: now },
-      wantsRestart: false,
-      notes: ['futile', 'tripped'],
-    })
+    const opened: Cell = () => step({ ...settled, trips, openedAt: now }, ['futile', 'tripped'])
     return (trips.length > TOUCHY_TRIPS ? reviewed('trips-often', opened) : opened)(settled, now, policy)
   }
-  if (memory.pending === 'probe') {
-    return { memory: { ...settled, openedAt: now }, wantsRestart: false, notes: ['futile', 'reopened'] }
-  }
-  return { memory: settled, wantsRestart: false, notes: memory.pending === 'restart' ? ['futile'] : [] }
+  if (memory.pending === 'probe') return step({ ...settled, openedAt: now }, ['futile', 'reopened'])
+  return step(settled, memory.pending === 'restart' ? ['futile'] : [])
 }
 
 /** A failing half-open probe may restart once, without a second strike. */
-const probe: Cell = (memory) => ({ memory, wantsRestart: true, notes: [] })
+const probe: Cell = (memory) => step(memory, [], true)
 
 /** State × event. While open nothing but a success or an operator moves the circuit. */
 const TABLE: Readonly<Record<CircuitState, Readonly<Record<CircuitEvent, Cell>>>> = {
   closed: {
-    ok: wellAgain,
+    ok: healthyAgain,
     failure: strike,
     unknown: keep,
     'restart-started': begin,
-    'restart-helped': wellAgain,
+    'restart-helped': healthyAgain,
     'restart-futile': futile,
-    reset: wellAgain,
+    reset: healthyAgain,
   },
   open: {
     ok: close,
@@ -256,6 +219,6 @@ export function stepCircuit(
     memory = { ...settled.memory, openedAt }
     notes.push(...settled.notes)
   }
-  const step = TABLE[circuitState(memory, now, policy)][event](memory, now, policy)
-  return { ...step, notes: [...notes, ...step.notes] }
+  const next = TABLE[circuitState(memory, now, policy)][event](memory, now, policy)
+  return { ...next, notes: [...notes, ...next.notes] }
 }

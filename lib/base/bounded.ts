@@ -7,23 +7,19 @@ export async function mapBounded<T, R>(
   limit: number,
   fn: (item: T, index: number) => Promise<R>,
 ): Promise<R[]> {
-  const results = new Array<R>(items.length)
-  let next = 0
-  let failed: { err: unknown } | undefined
-  const worker = async () => {
-    while (next < items.length && failed === undefined) {
-      const i = next++
-      try {
-        results[i] = await fn(items[i] as T, i)
-      } catch (err) {
-        failed ??= { err }
-      }
+  const gate = makeGate(Math.max(1, Math.floor(limit)))
+  let failed: { readonly err: unknown } | undefined
+  const work = async (item: T, i: number) => {
+    try {
+      return failed === undefined ? await fn(item, i) : undefined
+    } catch (err) {
+      failed ??= { err }
+      return undefined
     }
   }
-  const workers = Math.min(items.length, Math.max(1, Math.floor(limit)))
-  await Promise.all(Array.from({ length: workers }, worker))
+  const results = await Promise.all(items.map((item, i) => gate(() => work(item, i))))
   if (failed !== undefined) throw failed.err
-  return results
+  return results as R[]
 }
 
 type Gate = <T>(job: () => Promise<T>) => Promise<T>

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { attempt } from './attempt.ts'
 import type { Clocks } from './damping.ts'
+import { textOf } from './files.ts'
 import { type Paths, paths } from './paths.ts'
 import type { Now } from './types.ts'
 
@@ -32,19 +31,15 @@ export function monotonicMs(): number {
 }
 
 function bootMs(p: Paths): number {
-  const uptime = Number.parseFloat(read(`${p.proc}/uptime`))
+  const uptime = Number.parseFloat(textOf(`${p.proc}/uptime`) ?? '')
   return Number.isFinite(uptime) ? Math.round(uptime * 1000) : Number(process.hrtime.bigint() / 1_000_000n)
 }
 
 /** The boot id with its dashes removed: systemd's `%b` has none, the kernel's file has them. */
 function bootId(p: Paths): string {
-  const ours = read(p.bootIdFile).trim()
-  const id = ours !== '' ? ours : read(`${p.proc}/sys/kernel/random/boot_id`).trim()
-  return id.replaceAll('-', '').toLowerCase()
-}
-
-function read(path: string): string {
-  return attempt(() => readFileSync(path, 'utf8')) ?? ''
+  const ours = textOf(p.bootIdFile)?.trim()
+  const id = ours || (textOf(`${p.proc}/sys/kernel/random/boot_id`) ?? '')
+  return id.trim().replaceAll('-', '').toLowerCase()
 }
 
 /** RFC 3339 in UTC with milliseconds, e.g. `2026-01-02T03:04:05.678Z`; `invalid-time` for a time that is none. */

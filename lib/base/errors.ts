@@ -79,17 +79,17 @@ export function fromOs(err: unknown): unknown {
 
 /** The exit code an error stands for. A defect of ours is `unknown`: it says nothing of the node. */
 export function exitCodeOf(err: unknown): ExitCode {
-  const told = fromOs(err)
-  return told instanceof NetvmError ? told.exitCode : EXIT.UNKNOWN
+  const fault = fromOs(err)
+  return fault instanceof NetvmError ? fault.exitCode : EXIT.UNKNOWN
 }
 
 /** One line for people, without the program's name: `<message>; next: <command>`. */
 export function errorLine(err: unknown, program?: string): string {
-  const told = fromOs(err)
-  if (told instanceof NetvmError) {
-    const next = told.next ?? (program === undefined ? undefined : usualNext(told, program))
+  const fault = fromOs(err)
+  if (fault instanceof NetvmError) {
+    const next = fault.next ?? (program === undefined ? undefined : usualNext(fault, program))
     const then = next === undefined ? '' : `; next: ${clean(next, MAX_USAGE)}`
-    return clean(message(told), MAX_LINE - then.length) + then
+    return clean(message(fault), MAX_LINE - then.length) + then
   }
   // A defect: the place is worth more to whoever reports it than a polite sentence.
   const stack = err instanceof Error ? (err.stack ?? err.message) : String(err)

@@ -1,4 +1,5 @@
 import { constants, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { attempt } from './attempt.ts'
 
 /** __O_TMPFILE of asm-generic/fcntl.h, which node:fs does not export: a file without a name. */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
@@ -10,11 +11,7 @@ export function errnoOf(err: unknown): string {
 
 /** The whole text of a file; undefined whatever stands in the way, for readers to whom that makes no difference. */
 export function textOf(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
+  return attempt(() => readFileSync(path, 'utf8'))
 }
 
 /** The whole text of a file; undefined when there is none. @throws the file system's other errors */
@@ -29,20 +26,12 @@ export function textIfThere(path: string): string | undefined {
 
 /** Where a symbolic link leads; undefined when it cannot be read. Links of /proc name what they stand for. */
 export function linkOf(path: string): string | undefined {
-  try {
-    return readlinkSync(path)
-  } catch {
-    return undefined
-  }
+  return attempt(() => readlinkSync(path))
 }
 
 /** The names in a directory; none when it cannot be listed. */
 export function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch {
-    return []
-  }
+  return attempt(() => readdirSync(dir)) ?? []
 }
 
 /** Opens a file without a name, ours alone and gone once closed. @throws the error of a file system without such files */

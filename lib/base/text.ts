@@ -43,15 +43,6 @@ export function seconds(ms: number): string {
   return pair(Math.floor(h / 24), 'd', h % 24, 'h')
 }
 
-/**
- * The same in one unit, for texts that need no more: `0s` to `119s`, then whole minutes, `2m`.
- * @param round `Math.ceil` for a wait that must not look over before it is
- */
-export function roughly(ms: number, round: (n: number) => number = Math.round): string {
-  const s = round(ms / 1000)
-  return s < 120 ? `${s}s` : `${round(s / 60)}m`
-}
-
 function pair(big: number, bigUnit: string, small: number, smallUnit: string): string {
   return small === 0 ? `${big}${bigUnit}` : `${big}${bigUnit} ${small}${smallUnit}`
 }

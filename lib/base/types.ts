@@ -47,7 +47,7 @@ export interface Verdict {
   readonly layer?: Layer
   /** A code of `report/codes.ts`, which programs decide on, e.g. `netns-missing`; `ok` when healthy. */
   readonly code: string
-  /** The human sentence; the contract texts of DESIGN stand here verbatim. Empty when healthy. */
+  /** The human sentence; the contract's texts stand here verbatim. Empty when healthy. */
   readonly reason: string
   /** Short facts that led here, one per entry, already cleaned of control characters. */
   readonly evidence: readonly string[]

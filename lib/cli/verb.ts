@@ -2,11 +2,6 @@ import { assertNodeName } from '../registry/names.ts'
 import type { Described } from './help.ts'
 import { program } from './program.ts'
 
-export interface VerbAndNode {
-  readonly verb: 'up' | 'down'
-  readonly node: string
-}
-
 /**
  * The arguments of the programs that units call: `up NODE` or `down NODE`. Plain words, as a unit gives them, do
  * without commander: they stand in the way of a repair.
@@ -17,7 +12,7 @@ export async function verbAndNode(
   name: Described,
   description: string,
   argv: readonly string[],
-): Promise<VerbAndNode> {
+): Promise<{ verb: 'up' | 'down'; node: string }> {
   const [verb, node, ...more] = argv
   if ((verb === 'up' || verb === 'down') && node !== undefined && !node.startsWith('-') && more.length === 0)
     return { verb, node: assertNodeName(node) }

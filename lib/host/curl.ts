@@ -59,15 +59,17 @@ export async function fetchInNetns(
 ): Promise<Look<FetchResult[]>> {
   // One malformed URL makes curl refuse the whole command line, so such a one never gets there.
   const asked = requests.flatMap((request, index) => (isHttpUrl(request.url) ? [{ request, index }] : []))
-  const results: FetchResult[] = requests.map(({ url }) => failed(url, MALFORMED, 'not an http(s) URL'))
+  const malformed = { exitCode: MALFORMED, httpCode: 0, body: '', timeMs: 0, error: 'not an http(s) URL' }
+  const results: FetchResult[] = requests.map(({ url }) => ({ url, ...malformed }))
   if (asked.length === 0) return { seen: true, value: results }
-  const files = new Map<number, number>()
+  const fds: number[] = []
   let report: number | undefined
   try {
     report = openScratch()
-    for (const { request, index } of asked) if (request.wantBody) files.set(index, openScratch())
-    const fds = [...files.values()]
-    const curl = curlArgv(asked.map(({ request, index }) => ({ request, index, fd: fdOf(files, index) })))
+    const jobs = asked.map(({ request, index }): Job => {
+      return { request, index, ...(request.wantBody && { fd: fds.push(openScratch()) + FIRST_FD - 1 }) }
+    })
+    const curl = curlArgv(jobs)
     const longest = Math.max(...asked.map(({ request }) => request.deadlineMs))
     const ran = await run(netns === undefined ? curl : inNetns(netns, curl), {
       deadlineMs: longest + (opts.slackMs ?? 1000),
@@ -78,17 +80,17 @@ export async function fetchInNetns(
     if (ran.missing)
       return { seen: false, why: `the program ${netns === undefined ? 'curl' : 'ip'} is missing` }
     const lines = parseReport(printed)
-    for (const { request, index } of asked) {
+    for (const { request, index, fd } of jobs) {
       const line = lines.get(index)
       if (line === undefined) return { seen: false, why: notReported(netns, ran, printed) }
-      const body = readBody(files.get(index), request, line)
+      const body = readBody(fd === undefined ? undefined : fds[fd - FIRST_FD], request, line)
       results[index] = { url: request.url, body: '', ...line, ...body }
     }
     return { seen: true, value: results }
   } catch (err) {
     return { seen: false, why: `cannot run curl: ${clean(String((err as Error).message))}` }
   } finally {
-    for (const fd of [...files.values(), report]) if (fd !== undefined) closeSync(fd)
+    for (const fd of [...fds, report]) if (fd !== undefined) closeSync(fd)
   }
 }
 
@@ -101,15 +103,17 @@ function notReported(netns: string | undefined, ran: RunResult, printed: string)
   return `cannot run curl${where}: ${said === '' ? `exit code ${ran.code ?? ran.signal}` : said}`
 }
 
-/** The number under which a child sees the scratch file of a request: extra descriptors start at 3. */
-function fdOf(files: ReadonlyMap<number, number>, index: number): number | undefined {
-  const place = [...files.keys()].indexOf(index)
-  return place < 0 ? undefined : place + 3
+/** `fd` is the number under which curl sees the scratch file of a body. */
+interface Job {
+  readonly request: FetchRequest
+  readonly index: number
+  readonly fd?: number
 }
 
-function curlArgv(
-  asked: readonly { request: FetchRequest; index: number; fd: number | undefined }[],
-): string[] {
+/** The first of a child's extra descriptors. */
+const FIRST_FD = 3
+
+function curlArgv(asked: readonly Job[]): string[] {
   // -q must come first: nobody's .curlrc changes what a probe means.
   const argv = ['curl', '-q', '--parallel', '--parallel-immediate', '--parallel-max', '100']
   asked.forEach(({ request, index, fd }, i) => {
@@ -151,10 +155,6 @@ function readBody(fd: number | undefined, request: FetchRequest, line: ReportLin
 function readFrom(fd: number, max: number): string {
   const bytes = Buffer.alloc(Math.min(fstatSync(fd).size, max))
   return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)).toString('utf8')
-}
-
-function failed(url: string, exitCode: number, error: string): FetchResult {
-  return { url, exitCode, httpCode: 0, body: '', timeMs: 0, error }
 }
 
 function isHttpUrl(url: string): boolean {

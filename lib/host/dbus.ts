@@ -22,7 +22,7 @@ export interface BusCall {
 }
 
 /**
- * Makes calls, beside any number of others, and these one right after the other: what is asked of one thing is then told
+ * Makes calls, beside any number of others, and these one right after the other: what is asked of one thing is then true
  * of one moment, as good as. @returns what each returned, to be read in order
  */
 export type Ask = (calls: readonly BusCall[]) => Promise<Values[]>

@@ -64,8 +64,8 @@ export class ExecError extends NetvmError {
 export function run(argv: readonly string[], opts: RunOptions = {}): Promise<RunResult> {
   const started = monotonicMs()
   const limit = opts.maxOutput ?? DEFAULT_MAX_OUTPUT
-  const out = new Sink(limit)
-  const err = new Sink(limit)
+  const out = sink(limit)
+  const err = sink(limit)
   return new Promise((resolve) => {
     let timedOut = false
     let done = false
@@ -76,9 +76,8 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
       if (done) return
       done = true
       for (const t of timers) clearTimeout(t)
-      const durationMs = monotonicMs() - started
-      const stdout = out.text()
-      resolve({ argv, code, signal, stdout, stderr: err.text(), timedOut, durationMs, missing })
+      const [stdout, stderr] = [out.text(), err.text()]
+      resolve({ argv, code, signal, stdout, stderr, timedOut, durationMs: monotonicMs() - started, missing })
     }
     const output = opts.outputFd ?? 'pipe'
     try {
@@ -119,9 +118,12 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
         timers.push(setTimeout(() => abandon(), TERM_GRACE_MS * 2 + PIPE_GRACE_MS))
       }),
     )
-    const abandon = () => {
+    const hangUp = () => {
       child.stdout?.destroy()
       child.stderr?.destroy()
+    }
+    const abandon = () => {
+      hangUp()
       child.unref()
       finish(child.exitCode, child.signalCode, false)
     }
@@ -133,8 +135,7 @@ export function run(argv: readonly string[], opts: RunOptions = {}): Promise<Run
       timers.push(
         afterReading(PIPE_GRACE_MS, () => {
           if (done) return
-          child.stdout?.destroy()
-          child.stderr?.destroy()
+          hangUp()
           finish(code, signal, false)
         }),
       )
@@ -205,24 +206,15 @@ function how(r: RunResult, deadlineMs: number): string {
 }
 
 /** Collects up to `limit` bytes. */
-class Sink {
-  private readonly chunks: Buffer[] = []
-  private size = 0
-  private readonly limit: number
-
-  constructor(limit: number) {
-    this.limit = limit
-  }
-
-  push(b: Buffer): void {
-    const room = this.limit - this.size
-    if (room <= 0) return
-    const kept = b.length > room ? b.subarray(0, room) : b
-    this.chunks.push(kept)
-    this.size += kept.length
-  }
-
-  text(): string {
-    return Buffer.concat(this.chunks).toString('utf8')
+function sink(limit: number) {
+  const chunks: Buffer[] = []
+  let room = limit
+  return {
+    push(b: Buffer): void {
+      if (room <= 0) return
+      chunks.push(b.subarray(0, room))
+      room -= b.length
+    },
+    text: () => Buffer.concat(chunks).toString('utf8'),
   }
 }

@@ -26,10 +26,17 @@ export async function askSystemd(
   throw new NetvmError(`cannot ask systemd: ${shown.why}`, { exitCode: EXIT.UNKNOWN, next })
 }
 
-/** A timer in words, for a person who starts its service by hand: is it armed, and when is it due? */
-export async function timerText(timer: string): Promise<string> {
+/**
+ * One line for a person who starts a run by hand: is the timer armed, when is it due, what did the last run do.
+ * @param what the line's beginning: `muse: timer`
+ * @param acted what the last run did, where that is known
+ */
+export async function contextLine(what: string, timer: string, acted?: string): Promise<string> {
   const look = await show([timer], TIMER_PROPS)
-  return look.seen ? dueText(parseTimer(look.value[timer] ?? {}), monotonicMs()) : `not seen (${look.why})`
+  const due = look.seen
+    ? dueText(parseTimer(look.value[timer] ?? {}), monotonicMs())
+    : `not seen (${look.why})`
+  return `${what} ${due}${acted === undefined ? '' : `; ${acted}`}`
 }
 
 /** @param monoMs CLOCK_MONOTONIC, as a timer's own times; boot time counts sleep and would be past all of them. Pure. */

@@ -33,7 +33,7 @@ export function printed(property: string, value: string | number): string {
   return String(value)
 }
 
-/** The units that systemd has in memory and whose names match. Of any other it has to read the files to tell anything. */
+/** The units that systemd has in memory and whose names match. Of any other it has to read the files to say anything. */
 async function list(ask: Ask, patterns: readonly string[]): Promise<Map<string, UnitShow>> {
   const path = '/org/freedesktop/systemd1'
   const [iface, member] = [`${SYSTEMD}.Manager`, 'ListUnitsByPatterns']
@@ -67,8 +67,8 @@ export async function lookAtListed(
     const get = async ([unit, properties]: readonly [string, readonly string[]]) => {
       const base = { to: SYSTEMD, path: pathOf(unit), iface: `${BUS}.Properties`, member: 'Get' }
       const values = await ask(properties.map((p) => ({ ...base, args: [ifaceOf(unit, p), p] })))
-      const told = properties.map((p, i) => [p, printed(p, values[i]?.variant() ?? '')])
-      units.set(unit, { ...units.get(unit), ...Object.fromEntries(told) })
+      const read = properties.map((p, i) => [p, printed(p, values[i]?.variant() ?? '')])
+      units.set(unit, { ...units.get(unit), ...Object.fromEntries(read) })
     }
     await Promise.all([...wanted(new Map(units))].map(get))
     return units

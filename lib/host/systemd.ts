@@ -120,24 +120,13 @@ export async function lookUnit(unit: string, deadlineMs?: number): Promise<Look<
 
 /** Parses `systemctl show`: units in the order they were asked for, separated by a blank line. */
 export function parseShow(stdout: string): UnitShow[] {
-  const blocks: UnitShow[] = []
-  let block: UnitShow | undefined
-  for (const line of stdout.split('\n')) {
-    if (line === '') {
-      block = undefined
-      continue
-    }
-    const eq = line.indexOf('=')
-    if (eq <= 0) continue
-    if (block === undefined) {
-      block = {}
-      blocks.push(block)
-    }
-    const key = line.slice(0, eq)
-    const value = line.slice(eq + 1)
-    block[key] = Object.hasOwn(block, key) ? `${block[key]}\n${value}` : value
-  }
-  return blocks
+  const blocks = stdout.split(/\n{2,}/).map((block) => {
+    const unit: UnitShow = {}
+    for (const [, key = '', value = ''] of block.matchAll(/^([^=\n]+)=(.*)$/gm))
+      unit[key] = Object.hasOwn(unit, key) ? `${unit[key]}\n${value}` : value
+    return unit
+  })
+  return blocks.filter((unit) => Object.keys(unit).length > 0)
 }
 
 /** The properties that `momentMs` reads. */
@@ -151,20 +140,14 @@ export function momentMs(unit: UnitShow, name: string, at: Clocks): number | und
   return bootTimeMs({ monoMs, ...(day && { wallMs: Date.parse(`${day}T${time}Z`) }) }, at)
 }
 
+const jobOf = (verb: string) => (unit: string, deadlineMs: number) => job([verb, '--', unit], deadlineMs)
+
 /** Starts a unit and waits for the job. Out of time ends the waiting, not the job: systemd carries on. */
-export function start(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['start', '--', unit], deadlineMs)
-}
-
+export const start = jobOf('start')
 /** Stops a unit and waits until its processes are gone (bounded by its own TimeoutStopSec). */
-export function stop(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['stop', '--', unit], deadlineMs)
-}
-
+export const stop = jobOf('stop')
 /** Stops and starts a unit. */
-export function restart(unit: string, deadlineMs: number): Promise<JobResult> {
-  return job(['restart', '--', unit], deadlineMs)
-}
+export const restart = jobOf('restart')
 
 /** Reads unit files again. Fires timers whose time has come, so only when a unit file changed. */
 export function daemonReload(deadlineMs = 30_000): Promise<JobResult> {
@@ -174,11 +157,8 @@ export function daemonReload(deadlineMs = 30_000): Promise<JobResult> {
 async function job(args: readonly string[], deadlineMs: number): Promise<JobResult> {
   const result = await run(['systemctl', '--no-ask-password', ...args], { deadlineMs })
   const ok = result.code === 0 && !result.timedOut && !result.missing
-  return {
-    ...result,
-    ok,
-    detail: ok ? '' : jobDetail(args.join(' ').replace(' -- ', ' '), result, deadlineMs),
-  }
+  const what = args.join(' ').replace(' -- ', ' ')
+  return { ...result, ok, detail: ok ? '' : jobDetail(what, result, deadlineMs) }
 }
 
 function jobDetail(what: string, result: RunResult, deadlineMs: number): string {

@@ -6,7 +6,7 @@ import { program } from '../cli/program.ts'
 import { assertNodeName } from '../registry/names.ts'
 import { type Depth, describeClient, queueDepth, queueNodes } from './depth.ts'
 import { knownNode } from './known.ts'
-import { acquireSlot, QUEUE_TIMEOUT_MS } from './slot.ts'
+import { QUEUE_TIMEOUT_MS, withCdpSlot } from './slot.ts'
 import { isPriority, PRIORITIES, type Priority } from './ticket.ts'
 
 /** A day: longer is a typing error, in seconds. */
@@ -32,7 +32,10 @@ export async function queueCommand(p: Paths, args: readonly string[]): Promise<n
       const priority = priorityOf(o.priority ?? (process.env.CDP_PRIORITY || 'normal'))
       const timeoutMs = timeoutOf(o.timeout)
       knownNode(p, assertNodeName(node), 'run')
-      status = await runInSlot(p, node, cmd, { priority, timeoutMs })
+      const onSlow = (message: string) => process.stderr.write(`cdp-queue: ${message}\n`)
+      const wait = { p, priority, timeoutMs, doing: cmd.join(' '), onSlow }
+      const { runCommand } = await import('./run-command.ts')
+      status = await withCdpSlot(node, wait, () => runCommand(cmd))
     })
   queue
     .command('depth [node]')
@@ -46,21 +49,6 @@ export async function queueCommand(p: Paths, args: readonly string[]): Promise<n
     })
   await queue.parseAsync(ours, { from: 'user' })
   return status
-}
-
-async function runInSlot(
-  p: Paths,
-  node: string,
-  cmd: readonly string[],
-  wait: { readonly priority: Priority; readonly timeoutMs: number },
-): Promise<number> {
-  const onSlow = (message: string) => process.stderr.write(`cdp-queue: ${message}\n`)
-  const slot = await acquireSlot(node, { p, ...wait, doing: cmd.join(' '), onSlow })
-  try {
-    return await (await import('./run-command.ts')).runCommand(cmd)
-  } finally {
-    slot.release()
-  }
 }
 
 function priorityOf(text: string): Priority {

@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs'
+import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { seconds } from '../base/text.ts'
 import { isNodeName } from '../registry/names.ts'
@@ -25,8 +26,7 @@ export function queueNodes(p: Paths): string[] {
   try {
     return readdirSync(p.queue).filter(isNodeName).sort()
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    if (code === 'ENOENT') return []
+    if (errnoOf(err) === 'ENOENT') return []
     throw queueRefusal(err)
   }
 }

@@ -1,15 +1,6 @@
-import {
-  closeSync,
-  constants,
-  fchownSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-} from 'node:fs'
-import { attempt } from '../base/attempt.ts'
+import { closeSync, constants, fchownSync, fstatSync, mkdirSync, openSync, readdirSync } from 'node:fs'
 import { fromOs, NetvmError, RootError } from '../base/errors.ts'
+import { errnoOf, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 
 // The directory belongs to a group: its members may put anything there. Everything is opened relative to
@@ -52,7 +43,7 @@ export function queueDirIfAny(p: Paths, node: string): QueueDir | undefined {
   try {
     return wrap(node, path, openDir(path))
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (errnoOf(err) === 'ENOENT') return undefined
     throw queueRefusal(err)
   }
 }
@@ -101,7 +92,7 @@ function giveToGroup(path: string): void {
 }
 
 function groupId(): number | undefined {
-  const groups = attempt(() => readFileSync('/etc/group', 'utf8')) ?? ''
+  const groups = textOf('/etc/group') ?? ''
   const gid = new RegExp(`^${GROUP}:[^:]*:(\\d+)`, 'm').exec(groups)?.[1]
   return gid === undefined ? undefined : Number(gid)
 }
@@ -121,6 +112,8 @@ function wrap(node: string, path: string, fd: number): QueueDir {
   }
 }
 
+type Create = 'no' | 'yes' | 'only'
+
 /**
  * Opens a plain file of the directory for locking.
  *
@@ -128,14 +121,14 @@ function wrap(node: string, path: string, fd: number): QueueDir {
  * @throws NetvmError when the entry is a link, a directory or has a second name
  */
 export function openEntry(dir: QueueDir, name: string, create: 'yes' | 'only'): number
-export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined
-export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'only'): number | undefined {
+export function openEntry(dir: QueueDir, name: string, create: Create): number | undefined
+export function openEntry(dir: QueueDir, name: string, create: Create): number | undefined {
   const flags = { no: 0, yes: constants.O_CREAT, only: constants.O_CREAT | constants.O_EXCL }[create]
   let fd: number
   try {
     fd = shared(() => openSync(dir.at(name), PLAIN_FILE | flags, SLOT_MODE))
   } catch (err) {
-    if (create === 'no' && (err as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (create === 'no' && errnoOf(err) === 'ENOENT') return undefined
     // The path that people know: the one we open leads through a descriptor.
     throw queueRefusal(Object.assign(err as Error, { path: `${dir.path}/${name}` }))
   }
@@ -147,9 +140,9 @@ export function openEntry(dir: QueueDir, name: string, create: 'no' | 'yes' | 'o
 
 /** An error about the queue's files, for people. */
 export function queueRefusal(err: unknown): unknown {
-  const told = fromOs(err)
-  if (!(told instanceof RootError)) return told
-  return new RootError(`${told.message}; the queue is for root and the group ${GROUP}`, told.next)
+  const fault = fromOs(err)
+  if (!(fault instanceof RootError)) return fault
+  return new RootError(`${fault.message}; the queue is for root and the group ${GROUP}`, fault.next)
 }
 
 type WithFd<T> = (fd: number) => T

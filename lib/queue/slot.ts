@@ -33,7 +33,7 @@ export interface SlotOptions {
   readonly timeoutMs?: number
   /** What the slot is for, for those who are kept waiting. */
   readonly doing?: string
-  /** Told once when the wait has lasted 10 s: who holds the slots. */
+  /** Called once when the wait has lasted 10 s, with who holds the slots. */
   readonly onSlow?: (message: string) => void
   readonly p?: Paths
 }
@@ -44,7 +44,6 @@ export class QueueTimeout extends LockedError {}
 /** A slot of a browser; it is given back by `release`, or by the kernel when this process ends. */
 interface Slot {
   readonly slot: string
-  readonly waitedMs: number
   release(): void
 }
 
@@ -70,7 +69,6 @@ export async function withCdpSlot<T>(node: string, opts: SlotOptions, fn: () => 
 /** Takes a slot; see `withCdpSlot`, which also gives it back. */
 export async function acquireSlot(node: string, opts: SlotOptions = {}): Promise<Slot> {
   const p = opts.p ?? paths()
-  const began = performance.now()
   const priority = opts.priority ?? defaultPriority()
   const dir = openQueueDir(p, assertNodeName(node))
   const record = ownRecord(p, opts.doing ?? ownCommand(), priority)
@@ -79,7 +77,7 @@ export async function acquireSlot(node: string, opts: SlotOptions = {}): Promise
     // Whoever comes while others wait gets in line behind them, even when a slot is just free.
     const taken = (waiting ? undefined : takeFree(dir)) ?? (await queueUp(p, dir, priority, record, opts))
     leaveName(dir, taken.slot, record)
-    return held(dir, taken, performance.now() - began)
+    return held(dir, taken)
   } catch (err) {
     dir.close()
     throw err
@@ -91,11 +89,10 @@ interface Taken {
   readonly fd: number
 }
 
-function held(dir: QueueDir, taken: Taken, waitedMs: number): Slot {
+function held(dir: QueueDir, taken: Taken): Slot {
   let mine = true
   return {
     slot: taken.slot,
-    waitedMs,
     release() {
       if (!mine) return
       mine = false

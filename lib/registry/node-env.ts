@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs'
-import { attempt } from '../base/attempt.ts'
+import { textOf } from '../base/files.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import type { Names } from './names.ts'
@@ -38,7 +37,7 @@ export function renderNodeEnv(node: Node, names: IfNames): string {
 
 /** The node's file; undefined when it is not there, cannot be read, or is not whole. */
 export function readNodeEnv(p: Paths, node: string): NodeEnv | undefined {
-  const text = attempt(() => readFileSync(nodeEnvPath(p, node), 'utf8')) ?? ''
+  const text = textOf(nodeEnvPath(p, node)) ?? ''
   const found = Object.fromEntries(
     Array.from(text.matchAll(/^([A-Z_]+)='([^'\n]*)'$/gm), ([, key, value]) => [key, value]),
   )

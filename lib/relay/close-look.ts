@@ -1,21 +1,19 @@
 import { mapBounded } from '../base/bounded.ts'
 import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
-import { clean } from '../base/text.ts'
 import type { Look, Node } from '../base/types.ts'
-import { run } from '../host/exec.ts'
 import { listenersEverywhere, ownersOf } from '../host/listeners.ts'
-import { lookNetns, parseInterfaces } from '../host/netns.ts'
+import { type Interface, lookInterfaces, lookNetns } from '../host/netns.ts'
 import { show } from '../host/systemd.ts'
 import { ifNames } from '../registry/names.ts'
 import { askInside, linkWith } from './look.ts'
-import type { CloseLook, LinkState, PortListener, RelayUnits } from './types.ts'
+import type { CloseLook, PortListener, RelayUnits } from './types.ts'
 
 /** Nodes looked into side by side; each has one child at a time, and there are two more for all of them: 64. */
 const MAX_CLOSE = 62
 /** For the two children that look for all nodes together: 400 units, 200 namespaces, on a machine that is busy. */
 const SHARED_DEADLINE_MS = 15_000
-const UNIT_PROPS = ['LoadState', 'ActiveState', 'SubState', 'Result', 'Listen']
+const UNIT_PROPS = ['LoadState', 'ActiveState', 'Result', 'Listen']
 
 /** The close look at nodes that do not answer: two children each, and two for all of them together. */
 export async function lookClose(
@@ -33,15 +31,12 @@ export async function lookClose(
   return new Map(
     suspects.map((node, i) => {
       const unit = units.seen ? units.value.get(node.name) : undefined
-      const blind = {
-        seen: false,
-        why: units.seen ? 'systemd did not tell of its units' : units.why,
-      } as const
+      const why = units.seen ? 'systemd did not answer for its units' : units.why
       return [
         node.name,
         {
           ...(inside[i] ?? UNSEEN),
-          units: unit === undefined ? blind : { seen: true, value: unit },
+          units: unit === undefined ? { seen: false, why } : { seen: true, value: unit },
           listeners: listeners.seen ? { seen: true, value: listeners.value.get(node.name) ?? [] } : listeners,
         },
       ]
@@ -62,18 +57,10 @@ async function lookInside(
 ): Promise<Pick<CloseLook, 'netns' | 'peerLink' | 'inner'>> {
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return { ...UNSEEN, netns }
-  const peerLink = await lookPeer(node, config.innerDeadlineMs)
-  const inner = await askInside(node, config)
-  return { netns, inner, peerLink }
-}
-
-async function lookPeer(node: Node, deadlineMs: number): Promise<Look<LinkState>> {
-  const ran = await run(['ip', '-n', node.netns, '-j', 'addr', 'show'], { deadlineMs })
-  const links = ran.code === 0 ? parseInterfaces(ran.stdout) : undefined
-  // Every namespace has its loopback: nothing at all is no answer, not an empty namespace.
-  if (links === undefined || links.length === 0)
-    return { seen: false, why: clean(ran.stderr.trim()) || 'ip addr told nothing' }
-  return { seen: true, value: linkWith(links, node.peer, 'vp-', () => ifNames(node.name).vpeer) }
+  const links = await lookInterfaces(node.netns, config.innerDeadlineMs)
+  const link = (all: readonly Interface[]) => linkWith(all, node.peer, 'vp-', () => ifNames(node.name).vpeer)
+  const peerLink = links.seen ? ({ seen: true, value: link(links.value) } as const) : links
+  return { netns, peerLink, inner: await askInside(node, config) }
 }
 
 /** `10.201.35.2:9410 (Stream)` per line, as `systemctl show` prints the property Listen. */
@@ -96,7 +83,6 @@ async function lookUnits(suspects: readonly Node[]): Promise<Look<Map<string, Re
     value.set(name, {
       socketLoad: socket.LoadState ?? '',
       socketActive: socket.ActiveState ?? '',
-      socketSub: socket.SubState ?? '',
       socketResult: socket.Result ?? '',
       listen: parseListen(socket.Listen ?? ''),
       serviceLoad: service.LoadState ?? '',
@@ -116,23 +102,18 @@ async function lookListeners(
   const all = await listenersEverywhere(p, SHARED_DEADLINE_MS)
   if (!all.seen) return all
   const ownerOfAddress = new Map(rows.map((row) => [row.peer, row.name]))
-  const value = new Map<string, PortListener[]>()
-  for (const node of suspects) {
-    const mine = all.value
+  const mineOf = (node: Node) =>
+    all.value
       .filter((l) => l.port === node.cdpPort)
       .map((l) => {
         const name = ownerOfAddress.get(l.address)
-        return { ...l, owners: [], ...(name === undefined || name === node.name ? {} : { otherNode: name }) }
+        return { ...l, ...(name === undefined || name === node.name ? {} : { otherNode: name }) }
       })
       .filter((l) => l.netns === node.netns || l.otherNode !== undefined)
-    value.set(node.name, mine)
-  }
-  const owners = ownersOf(p, new Set([...value.values()].flat().map((l) => l.inode)))
-  for (const [name, mine] of value) {
-    value.set(
-      name,
-      mine.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] })),
-    )
-  }
-  return { seen: true, value }
+  const found = suspects.map((node) => ({ name: node.name, mine: mineOf(node) }))
+  const owners = ownersOf(p, new Set(found.flatMap(({ mine }) => mine.map((l) => l.inode))))
+  const owned = found.map(({ name, mine }): [string, PortListener[]] => {
+    return [name, mine.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] }))]
+  })
+  return { seen: true, value: new Map(owned) }
 }

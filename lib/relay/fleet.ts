@@ -1,12 +1,12 @@
 import { mapBounded } from '../base/bounded.ts'
 import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
-import type { Look, Node } from '../base/types.ts'
-import { type Interface, lookInterfaces } from '../host/netns.ts'
+import type { Node } from '../base/types.ts'
+import { lookInterfaces } from '../host/netns.ts'
 import { ifNames } from '../registry/names.ts'
 import { lookClose } from './close-look.ts'
 import { type Asked, askRelay, linkWith } from './look.ts'
-import type { LinkState, RelayLook } from './types.ts'
+import type { RelayLook } from './types.ts'
 
 /** Open sockets of one sweep. */
 const MAX_SOCKETS = 256
@@ -30,16 +30,18 @@ export async function lookFleet(
   })
   await atMost(probes, config.innerDeadlineMs)
   const host = await links
-  const veths = new Map(nodes.map((node) => [node.name, vethOf(host, node)]))
-  const suspects = nodes.filter((node) => {
-    const veth = veths.get(node.name)
+  const vethOf = ({ name, gw }: Node): RelayLook['veth'] =>
+    host.seen ? { seen: true, value: linkWith(host.value, gw, 've-', () => ifNames(name).veth) } : host
+  const veths = nodes.map(vethOf)
+  const suspects = nodes.filter((node, i) => {
+    const veth = veths[i]
     const bare = veth?.seen === true && !(veth.value.up && veth.value.hasAddress)
     return asked.get(node.name)?.browser === undefined && !bare
   })
   const close = await lookClose(p, config, suspects, rows)
   await probes
-  return nodes.map((node) => {
-    const veth = veths.get(node.name) ?? { seen: false, why: 'not looked at' }
+  return nodes.map((node, i) => {
+    const veth = veths[i] ?? vethOf(node)
     const got = asked.get(node.name) ?? {
       answer: { kind: 'timeout', stage: 'connect', detail: 'not asked', ms: 0 },
     }
@@ -55,11 +57,4 @@ async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
   })
   await Promise.race([work, time])
   clearTimeout(timer)
-}
-
-function vethOf(host: Look<Interface[]>, node: Node): Look<LinkState> {
-  if (!host.seen) return host
-  // Every host has its loopback: nothing at all is no answer.
-  if (host.value.length === 0) return { seen: false, why: 'ip addr told nothing' }
-  return { seen: true, value: linkWith(host.value, node.gw, 've-', () => ifNames(node.name).veth) }
 }

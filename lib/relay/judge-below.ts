@@ -3,6 +3,10 @@ import { judgeNetns } from '../netns/judge.ts'
 import { verdict } from '../report/verdict.ts'
 import type { CloseLook, Finding, LinkState, RelayLook } from './types.ts'
 
+/** What may be wrong with each end of the veth. */
+const VETH = { missing: 'veth-missing', bare: 'veth-no-address', down: 'veth-down' } as const
+const PEER = { missing: 'peer-missing', bare: 'peer-no-address', down: 'peer-down' } as const
+
 const LOUD = { level: 'FAIL_LOUD', page: true } as const
 
 /** The relay is silent, and what is below it could not be looked at. */
@@ -11,34 +15,34 @@ export function notAsked(layer: Layer, why: string): Finding {
 }
 
 /** The host's end of the veth: missing, without its address, or down. `undefined` when healthy or not seen. */
-export function vethFinding(o: RelayLook): Finding | undefined {
-  if (!o.veth.seen) return undefined
-  const { name, exists, up, hasAddress } = o.veth.value
-  const what = { veth: name, gw: o.node.gw }
-  if (!exists) {
-    const found = verdict('veth-missing', [`${name} does not exist`], what)
-    return { ...LOUD, verdict: found, next: `netvm-node-up ${o.node.name}` }
-  }
-  const raise = `ip link set dev ${name} up`
-  const add = `ip addr add ${o.node.gw}/30 dev ${name}`
-  if (!hasAddress)
-    return { ...LOUD, verdict: verdict('veth-no-address', [], what), next: up ? add : `${raise} && ${add}` }
-  if (!up) return { ...LOUD, verdict: verdict('veth-down', [], { veth: name }), next: raise }
-  return undefined
+export function vethFinding({ node, veth }: RelayLook): Finding | undefined {
+  return veth.seen ? linkFinding(VETH, node, veth.value, { ip: 'ip', address: node.gw }) : undefined
 }
 
 /** The namespace's end of the veth; `undefined` when healthy. */
 export function peerFinding(node: RelayLook['node'], link: LinkState): Finding | undefined {
-  const { name, exists, up, hasAddress } = link
-  const what = { veth: name, netns: node.netns, peer: node.peer }
-  const ip = `ip -n ${node.netns}`
+  return linkFinding(PEER, node, link, { ip: `ip -n ${node.netns}`, address: node.peer })
+}
+
+function linkFinding(
+  codes: typeof VETH | typeof PEER,
+  node: RelayLook['node'],
+  { name, exists, up, hasAddress }: LinkState,
+  { ip, address }: { readonly ip: string; readonly address: string },
+): Finding | undefined {
+  const what = { ...node, veth: name }
+  if (!exists) {
+    const evidence = codes === VETH ? [`${name} does not exist`] : []
+    const found = verdict(codes.missing, evidence, what)
+    return { ...LOUD, verdict: found, next: `netvm-node-up ${node.name}` }
+  }
   const raise = `${ip} link set dev ${name} up`
-  const add = `${ip} addr add ${node.peer}/30 dev ${name}`
-  if (!exists)
-    return { ...LOUD, verdict: verdict('peer-missing', [], what), next: `netvm-node-up ${node.name}` }
-  if (!hasAddress)
-    return { ...LOUD, verdict: verdict('peer-no-address', [], what), next: up ? add : `${raise} && ${add}` }
-  return up ? undefined : { ...LOUD, verdict: verdict('peer-down', [], what), next: raise }
+  const add = `${ip} addr add ${address}/30 dev ${name}`
+  if (!hasAddress) {
+    const next = up ? add : `${raise} && ${add}`
+    return { ...LOUD, verdict: verdict(codes.bare, [], what), next }
+  }
+  return up ? undefined : { ...LOUD, verdict: verdict(codes.down, [], what), next: raise }
 }
 
 /** Layers below the relay that only the close look sees: the namespace, its end of the veth, the browser. */
@@ -59,9 +63,5 @@ export function belowFinding(o: RelayLook, close: CloseLook): Finding | undefine
   const found = connected
     ? verdict('browser-down', evidence)
     : verdict('browser-and-relay-down', evidence, { endpoint: `${node.peer}:${node.cdpPort}` })
-  return {
-    verdict: found,
-    level: 'WARN',
-    next: `chromebox-watchdog --why ${node.name}`,
-  }
+  return { verdict: found, level: 'WARN', next: `chromebox-watchdog --why ${node.name}` }
 }

@@ -94,14 +94,18 @@ function relayFinding(o: RelayLook, close: CloseLook): Finding {
   const held = inOwn.some((l) => l.address === node.peer && isOurs(l, node.name))
   const squatter = inOwn.find((l) => !held && WILDCARDS.has(l.address) && !isOurs(l, node.name))
   const sockets = `ip netns exec ${node.netns} ss -ltnp`
-  const hopeless = { ...base, level: 'FAIL', page: true } as const
+  /** No restart helps. */
+  const stuck = (found: Verdict, next: string): Finding => ({
+    verdict: found,
+    level: 'FAIL',
+    page: true,
+    next,
+  })
   if (squatter !== undefined) {
     const pid = squatter.owners.find(removable)?.pid
-    return {
-      ...hopeless,
-      verdict: verdict('foreign-wildcard-listener', evidence, { endpoint, where: describe(squatter) }),
-      next: pid === undefined ? sockets : `kill ${pid}`,
-    }
+    const what = { endpoint, where: describe(squatter) }
+    const next = pid === undefined ? sockets : `kill ${pid}`
+    return stuck(verdict('foreign-wildcard-listener', evidence, what), next)
   }
   // The socket does not start without the service, which it requires by name.
   const masks = [
@@ -110,32 +114,15 @@ function relayFinding(o: RelayLook, close: CloseLook): Finding {
   ]
   const masked = masks.filter((unit) => unit !== false)
   if (masked.length > 0) {
-    return {
-      ...hopeless,
-      verdict: verdict('relay-masked', evidence, {
-        masked: `${masked.join(' and ')} ${masked.length > 1 ? 'are' : 'is'}`,
-      }),
-      next: `systemctl unmask ${masked.join(' ')}`,
-    }
+    const what = `${masked.join(' and ')} ${masked.length > 1 ? 'are' : 'is'}`
+    return stuck(verdict('relay-masked', evidence, { masked: what }), `systemctl unmask ${masked.join(' ')}`)
   }
   const ensure = `ensure-node-supervision ${node.name}`
-  if (units.socketLoad !== 'loaded') {
-    return {
-      ...hopeless,
-      verdict: verdict('relay-not-installed', evidence, { socket, load: units.socketLoad }),
-      next: ensure,
-    }
-  }
+  if (units.socketLoad !== 'loaded')
+    return stuck(verdict('relay-not-installed', evidence, { socket, load: units.socketLoad }), ensure)
   if (!units.listen.includes(endpoint)) {
-    return {
-      ...hopeless,
-      verdict: verdict('relay-unit-address', evidence, {
-        socket,
-        listen: units.listen.join(', ') || 'nothing',
-        endpoint,
-      }),
-      next: ensure,
-    }
+    const listen = units.listen.join(', ') || 'nothing'
+    return stuck(verdict('relay-unit-address', evidence, { socket, listen, endpoint }), ensure)
   }
   // The address itself, or this relay's port on an address that is another row's. The browser's own listener
   // on loopback is neither.
@@ -146,13 +133,8 @@ function relayFinding(o: RelayLook, close: CloseLook): Finding {
       (l.otherNode !== undefined || (l.netns === node.netns && l.address === node.peer)),
   )
   const thief = foreign.find((l) => l.netns === node.netns && l.address === node.peer)
-  if (thief !== undefined && !thief.owners.some(removable)) {
-    return {
-      ...hopeless,
-      verdict: verdict('foreign-kept', evidence, { where: describe(thief) }),
-      next: sockets,
-    }
-  }
+  if (thief !== undefined && !thief.owners.some(removable))
+    return stuck(verdict('foreign-kept', evidence, { where: describe(thief) }), sockets)
   const found = relayCause(o, units, close, inOwn, foreign, thief)
   const failed = units.socketActive === 'failed' || units.serviceActive === 'failed'
   return {

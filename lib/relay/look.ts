@@ -62,7 +62,6 @@ export function linkWith(
   nameOf: () => string,
 ): LinkState {
   const found = links.find((l) => l.name.startsWith(prefix) && l.up && l.ipv4.includes(`${address}/30`))
-  if (found !== undefined) return { name: found.name, exists: true, up: true, hasAddress: true }
-  const name = nameOf()
+  const name = found?.name ?? nameOf()
   return { name, ...vethHasAddress(links, name, address) }
 }

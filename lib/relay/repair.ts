@@ -1,11 +1,11 @@
 import type { Config } from '../base/config.ts'
-import { sleep } from '../base/deadline.ts'
+import { sleep, until } from '../base/deadline.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Node } from '../base/types.ts'
 import { run } from '../host/exec.ts'
 import { socketsOf } from '../host/listeners.ts'
-import { readStat } from '../host/proc.ts'
+import { readStat, signal } from '../host/proc.ts'
 import { restart, stop } from '../host/systemd.ts'
 import { askRelay } from './look.ts'
 import type { RelayAction } from './types.ts'
@@ -20,16 +20,6 @@ export interface ActResult {
   readonly ok: boolean
   /** What was done and how it ended, for the log and the receipt. */
   readonly detail: string
-}
-
-/** Polls until `fn` holds or the time is over. */
-async function until(fn: () => boolean, ms: number): Promise<boolean> {
-  const end = performance.now() + ms
-  while (!fn()) {
-    if (performance.now() >= end) return false
-    await sleep(POLL_MS)
-  }
-  return true
 }
 
 type Removal = Extract<RelayAction, { kind: 'remove-listener' }>
@@ -47,20 +37,11 @@ export async function removeListener(
   const holds = () =>
     readStat(p.proc, owner.pid)?.startTicks === owner.startTicks &&
     socketsOf(p, owner.pid).has(listener.inode)
-  const signal = (name: NodeJS.Signals): string | undefined => {
-    try {
-      process.kill(owner.pid, name)
-      return undefined
-    } catch (err) {
-      const { code } = err as NodeJS.ErrnoException
-      return code === 'ESRCH' ? undefined : (code ?? String(err))
-    }
-  }
   for (const name of ['SIGTERM', 'SIGKILL'] as const) {
-    if (owner.pid <= 1 || !holds()) return { ok: true, detail: `${what}: gone by itself` }
-    const refused = signal(name)
+    if (owner.pid <= 1 || !holds()) return { ok: true, detail: `${what}: gone already` }
+    const refused = signal(owner.pid, name)
     if (refused !== undefined) return { ok: false, detail: `cannot remove ${what}: ${refused}` }
-    if (await until(() => !holds(), LISTENER_GRACE_MS))
+    if (await until(() => !holds(), LISTENER_GRACE_MS, POLL_MS))
       return { ok: true, detail: `removed ${what} (${name})` }
   }
   return { ok: false, detail: `${what} survived KILL` }

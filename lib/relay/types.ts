@@ -17,7 +17,6 @@ export interface RelayUnits {
   /** `not-found`, `masked`, `loaded`... of the socket. */
   readonly socketLoad: string
   readonly socketActive: string
-  readonly socketSub: string
   readonly socketResult: string
   /** The addresses that the loaded unit listens on, `<address>:<port>`. */
   readonly listen: readonly string[]

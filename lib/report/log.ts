@@ -1,6 +1,7 @@
-import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { attempt } from '../base/attempt.ts'
 import { wallIso } from '../base/clock.ts'
+import { errnoOf, textOf } from '../base/files.ts'
 import { type Paths, paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { LogLevel } from '../base/types.ts'
@@ -61,7 +62,7 @@ function append(dir: string, file: string, line: string): string | undefined {
       closeSync(fd)
     }
   } catch (err) {
-    return (err as NodeJS.ErrnoException).code ?? String(err)
+    return errnoOf(err)
   }
 }
 
@@ -103,7 +104,7 @@ function toJournal(entry: string): boolean {
 
 /** The system unit this process runs in, from its cgroup; undefined in a login session. */
 function unitName(p: Paths): string | undefined {
-  const cgroups = attempt(() => readFileSync(`${p.proc}/self/cgroup`, 'utf8')) ?? ''
+  const cgroups = textOf(`${p.proc}/self/cgroup`) ?? ''
   return UNIT_CGROUP.exec(cgroups)?.[1]
 }
 

@@ -5,7 +5,7 @@ import { elapsedMs, notAhead } from '../base/damping.ts'
 import { ConfigError } from '../base/errors.ts'
 import { type Paths, pagePath } from '../base/paths.ts'
 import { present } from '../base/present.ts'
-import { optional, type Reader, record, stamp, text } from '../base/shape.ts'
+import { optional, record, stamp, text } from '../base/shape.ts'
 import { seconds } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
 import { besideLock } from '../store/lock.ts'
@@ -22,18 +22,22 @@ export type PageKind =
   | 'api-fault'
   | 'config-fault'
 
-/** One fault period: from its page to its recovery. */
-export interface PageMemory {
+const parseMemory = record({
   /** Absent: no fault is open. */
-  readonly open?: {
-    readonly since: Now
-    /** Absent after a corrupt file: nobody knows whether it was reported. */
-    readonly lastPaged?: Now
-    readonly reason: string
-    /** Since when the layer has been healthy, while the fault period is not over yet. */
-    readonly wellSince?: Now
-  }
-}
+  open: optional(
+    record({
+      since: stamp,
+      /** Absent after a corrupt file: nobody knows whether it was reported. */
+      lastPaged: optional(stamp),
+      reason: text,
+      /** Since when the layer has been healthy, while the fault period is not over yet. */
+      wellSince: optional(stamp),
+    }),
+  ),
+})
+
+/** One fault period: from its page to its recovery. */
+export type PageMemory = ReturnType<typeof parseMemory>
 
 export interface PageEvent {
   readonly failing: boolean
@@ -164,12 +168,6 @@ function load(path: string): PageMemory {
 
 const NEVER: Now = { wallMs: 0, bootMs: 0, bootId: '' }
 
-const parseMemory: Reader<PageMemory> = record({
-  open: optional(
-    record({ since: stamp, lastPaged: optional(stamp), reason: text, wellSince: optional(stamp) }),
-  ),
-})
-
 /**
  * A broken netvm.env or registry stops every supervisor on this host, so it must report itself: once per
  * fault text, whichever supervisor meets it first, and again every four hours (the configured interval
@@ -185,6 +183,6 @@ export function pageConfigFault(p: Paths, log: Log, err: unknown): Say | undefin
 }
 
 /** Call it whenever configuration and registry were read: closes the fault above once that has held. */
-export function pageConfigWell(ctx: PageContext): Say | undefined {
+export function pageConfigHealthy(ctx: PageContext): Say | undefined {
   return pageRecovered(ctx, 'config-fault', 'fleet', said('config-recovered'))
 }

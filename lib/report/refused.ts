@@ -37,7 +37,7 @@ function refusal({ line, name, reason }: RowError): string {
  * are to be supervised whatever happens here.
  * @param dueMs when the next run should have replaced these receipts, from `at`
  */
-export function tellRefused(
+export function reportRefused(
   p: Paths,
   supervisor: Supervisor,
   log: Log,
@@ -57,15 +57,15 @@ export function tellRefused(
 function reportNews(p: Paths, supervisor: Supervisor, log: Log, registry: ParsedRegistry): void {
   const path = `${p.state}/${supervisor}-refused.json`
   const lines = registry.errors.map(refusal)
-  const told = lines.join('\n')
+  const reported = lines.join('\n')
   const before = readState(path, record({ told: asText }), () => ({ told: '' })).value.told
-  if (told === before) return
+  if (reported === before) return
   for (const [i, e] of registry.errors.entries()) {
     if (before.split('\n').includes(lines[i] ?? '')) continue
     const next = editCommand(registry)
     log.write(e.name ?? 'fleet', { level: 'WARN', code: 'row-refused', text: refusal(e), next })
   }
-  writeState(path, { told })
+  writeState(path, { told: reported })
 }
 
 function leaveReceipts(

@@ -1,8 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { readlinkSync } from 'node:fs'
-import { attempt } from '../base/attempt.ts'
 import { NetvmError } from '../base/errors.ts'
 import { EXIT } from '../base/exit-codes.ts'
+import { linkOf } from '../base/files.ts'
 
 // flock(2), because the kernel drops it when we die, however we die. Node has no binding: flock(1) locks the open file
 // that we hand it, and the lock stays with our descriptor when the helper exits. Node opens files O_CLOEXEC, so no other
@@ -38,7 +37,7 @@ export function tryFlock(fd: number, mode: Mode = 'exclusive', waitMs = 0): bool
   if (r.status === CONFLICT || (r.error as NodeJS.ErrnoException | undefined)?.code === 'ETIMEDOUT')
     return false
   if (r.error) throw r.error
-  const file = attempt(() => readlinkSync(`/proc/self/fd/${fd}`)) ?? 'a file'
+  const file = linkOf(`/proc/self/fd/${fd}`) ?? 'a file'
   throw new NetvmError(`cannot lock ${file}: flock(1) exit ${r.status ?? r.signal}`, {
     exitCode: EXIT.UNKNOWN,
     next: 'dmesg | tail -n 20',

@@ -5,25 +5,27 @@ import { present } from '../base/present.ts'
 import { number, oneOf, optional, record, stamp, text } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 import type { Now } from '../base/types.ts'
-import { readState } from './state.ts'
+import { readState, type StateRead } from './state.ts'
+
+const shape = record({
+  node: text,
+  kind: oneOf(['pause']),
+  reason: text,
+  by: text,
+  since: stamp,
+  /** Its end in the boot time of `since`, and by the wall clock: together they give its length. */
+  untilBootMs: optional(number),
+  untilWallMs: number,
+  /** When somebody ended it. The record stays: the runs within it have proved nothing. */
+  ended: optional(stamp),
+})
 
 /** What a person wants of a node for a while. A pause always has an end. */
-export interface Intent {
-  readonly node: string
-  readonly kind: 'pause'
-  readonly reason: string
-  readonly by: string
-  readonly since: Now
-  /** Its end in the boot time of `since`, and by the wall clock: together they give its length. */
-  readonly untilBootMs?: number
-  readonly untilWallMs: number
-  /** When somebody ended it. The record stays: the runs within it have proved nothing. */
-  readonly ended?: Now
-}
+export type Intent = ReturnType<typeof shape>
 
 interface IntentRead {
   readonly intent?: Intent
-  readonly corrupt?: { readonly keptAs: string; readonly why: string }
+  readonly corrupt?: NonNullable<StateRead<Intent>['corrupt']>
 }
 
 /**
@@ -54,17 +56,6 @@ export function readIntent(p: Paths, node: string): IntentRead {
   )
   return present({ intent: value, corrupt })
 }
-
-const shape = record({
-  node: text,
-  kind: oneOf(['pause']),
-  reason: text,
-  by: text,
-  since: stamp,
-  untilBootMs: optional(number),
-  untilWallMs: number,
-  ended: optional(stamp),
-})
 
 /** @throws when it is no pause of the node */
 export function parseIntent(v: unknown, node: string): Intent {

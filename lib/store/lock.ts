@@ -3,21 +3,13 @@ import { attempt } from '../base/attempt.ts'
 import { now, wallIso } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
 import { fromOs, LockedError } from '../base/errors.ts'
+import { errnoOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { fromJson, integer, record, stamp, text } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
-import type { Look, Now } from '../base/types.ts'
+import type { Look } from '../base/types.ts'
 import { tryFlock, waitFlock } from './flock.ts'
-import { isStopped, lookAtProcess, ownCommand, ownName, type ProcessName } from './process-name.ts'
-
-/** Who holds a lock. */
-export interface Holder extends Omit<ProcessName, 'pidNs'> {
-  readonly since: Now
-  readonly program: string
-  readonly doing: string
-  /** It will not release the lock until somebody continues it. */
-  readonly stopped: boolean
-}
+import { isStopped, lookAtProcess, ownCommand, ownName } from './process-name.ts'
 
 const holderRecord = record({
   pid: integer,
@@ -28,6 +20,9 @@ const holderRecord = record({
   doing: text,
 })
 
+/** Who holds a lock. `stopped`: it will not release it until somebody continues it. */
+export type Holder = Omit<ReturnType<typeof holderRecord>, 'pidNs'> & { readonly stopped: boolean }
+
 export interface Held {
   /** Releases the lock; calling it twice does nothing more. */
   release(): void
@@ -36,7 +31,7 @@ export interface Held {
 interface LockOptions {
   /** Longest wait in milliseconds; 0 means do not wait (a run under a timer). */
   readonly waitMs: number
-  /** Told once when a wait begins, so that a person knows what the program waits for. */
+  /** Called once when a wait begins, so that a person knows what the program waits for. */
   readonly onWait?: (message: string) => void
 }
 
@@ -157,7 +152,7 @@ export function holder(p: Paths, name: string): Look<Holder | undefined> {
   try {
     json = readFileSync(lockPath(p, name), 'utf8')
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
+    const code = errnoOf(err)
     if (code === 'ENOENT') return { seen: true, value: undefined }
     return { seen: false, why: `cannot read ${lockPath(p, name)}: ${code}` }
   }
@@ -177,6 +172,6 @@ export function heldBy(p: Paths, name: string): string {
   const h = look.value
   if (h === undefined) return `the lock ${name}, held by a process that left no name`
   const age = seconds(certainMs(h.since, now(p)))
-  const state = h.stopped ? ', STOPPED: it will not finish by itself' : ''
+  const state = h.stopped ? ', STOPPED: it will not finish until it is continued' : ''
   return `the lock ${name}, held by ${h.program} (pid ${h.pid}${state}) since ${wallIso(h.since.wallMs)} (${age}): ${h.doing}`
 }

@@ -1,7 +1,6 @@
-import { readlinkSync } from 'node:fs'
 import { basename } from 'node:path'
-import { attempt } from '../base/attempt.ts'
 import { now } from '../base/clock.ts'
+import { linkOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { type ProcStat, readStat } from '../host/proc.ts'
 
@@ -39,5 +38,5 @@ export function isStopped(stat: ProcStat | undefined): boolean {
 }
 
 function pidNamespace(p: Paths): string {
-  return attempt(() => readlinkSync(`${p.proc}/self/ns/pid`)) ?? ''
+  return linkOf(`${p.proc}/self/ns/pid`) ?? ''
 }

@@ -1,4 +1,6 @@
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { attempt } from '../base/attempt.ts'
+import { errnoOf } from '../base/files.ts'
 import { type Paths, receiptPath } from '../base/paths.ts'
 import {
   flag,
@@ -49,8 +51,8 @@ export function readReceipt(p: Paths, supervisor: Supervisor, node: string): Loo
 }
 
 /**
- * Does this run say what the one before did not: another verdict, or something done? A run without one before
- * it does. What differs in every run (times, pids, numbers in a reason) is no news.
+ * Does this run say what the previous one did not: another verdict, or something done? The first run
+ * does. What differs in every run (times, pids, numbers in a reason) is no news.
  */
 export function isNews(r: Receipt, before: Receipt | undefined): boolean {
   const [now, was] = [r.verdict, before?.verdict]
@@ -63,10 +65,9 @@ export function readTrusted(p: Paths, path: string): Look<unknown> {
   try {
     fd = openSync(path, 'r')
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    return code === 'ENOENT'
-      ? { seen: true, value: undefined }
-      : { seen: false, why: `cannot read ${path}: ${code}` }
+    const code = errnoOf(err)
+    if (code === 'ENOENT') return { seen: true, value: undefined }
+    return { seen: false, why: `cannot read ${path}: ${code}` }
   }
   try {
     const st = fstatSync(fd)
@@ -76,10 +77,8 @@ export function readTrusted(p: Paths, path: string): Look<unknown> {
     }
     return { seen: true, value: JSON.parse(readFileSync(fd, 'utf8')) }
   } catch (err) {
-    return {
-      seen: false,
-      why: `${path}: ${err instanceof SyntaxError ? 'not JSON' : (err as Error).message}`,
-    }
+    const why = err instanceof SyntaxError ? 'not JSON' : (err as Error).message
+    return { seen: false, why: `${path}: ${why}` }
   } finally {
     closeSync(fd)
   }
@@ -129,12 +128,8 @@ export const parseReceipt: Reader<Receipt> = record({
 
 /** The receipt of this supervisor and node that a parsed value is; undefined when it is none. */
 export function receiptOf(v: unknown, supervisor: Supervisor, node: string): Receipt | undefined {
-  try {
-    const receipt = parseReceipt(v)
-    return receipt.supervisor === supervisor && receipt.node === node ? receipt : undefined
-  } catch {
-    return undefined
-  }
+  const receipt = attempt(() => parseReceipt(v))
+  return receipt?.supervisor === supervisor && receipt.node === node ? receipt : undefined
 }
 
 /**

@@ -14,6 +14,7 @@ import {
 import { dirname } from 'node:path'
 import { attempt } from '../base/attempt.ts'
 import { fromOs } from '../base/errors.ts'
+import { errnoOf } from '../base/files.ts'
 import { isRecord } from '../base/shape.ts'
 import { clean } from '../base/text.ts'
 
@@ -47,8 +48,7 @@ export function readState<T>(
   try {
     text = readFileSync(path, 'utf8')
   } catch (err) {
-    const code = (err as NodeJS.ErrnoException).code
-    if (code === 'ENOENT') return { value: fresh(), missing: true }
+    if (errnoOf(err) === 'ENOENT') return { value: fresh(), missing: true }
     throw fromOs(err)
   }
   try {
@@ -138,7 +138,7 @@ function openNew(path: string): number {
   try {
     return openSync(path, 'wx', 0o600)
   } catch (err) {
-    if ((err as NodeJS.ErrnoException).code !== 'EEXIST') throw err
+    if (errnoOf(err) !== 'EEXIST') throw err
     rmSync(path, { force: true })
     return openSync(path, 'wx', 0o600)
   }

@@ -3,14 +3,13 @@ import { mapBounded } from '../base/bounded.ts'
 import { monotonicMs, now } from '../base/clock.ts'
 import { loadConfig } from '../base/config.ts'
 import { deadlineIn } from '../base/deadline.ts'
-import type { ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Layer, Node } from '../base/types.ts'
 import { localNodes, type ParsedRegistry, readRegistry } from '../registry/read.ts'
 import { makeLog } from '../report/log.ts'
-import { pageConfigFault, pageConfigWell } from '../report/page.ts'
-import { exitBeside, tellRefused } from '../report/refused.ts'
-import { exitOf, tickSafely } from './tick.ts'
+import { pageConfigFault, pageConfigHealthy } from '../report/page.ts'
+import { reportRefused } from '../report/refused.ts'
+import { tickSafely } from './tick.ts'
 import type { Observed, Outcome, Supervisor, Tick } from './types.ts'
 
 /** A supervisor of many nodes at once. */
@@ -56,7 +55,7 @@ export function openFleet(p: Paths, program: string, asked: Asked): Fleet {
     const config = loadConfig(p)
     const all = readRegistry(p, config)
     const nodes = localNodes(all, named, hostname(), asked.notHere)
-    if (!dryRun) pageConfigWell({ p, config, now: now(p), log })
+    if (!dryRun) pageConfigHealthy({ p, config, now: now(p), log })
     const tell = (message: string) => {
       if (byHand) console.error(message)
     }
@@ -74,7 +73,7 @@ export async function tickFleet<O extends Observed, A, M extends object>(
   s: FleetSupervisor<O, A, M>,
   { t, nodes, registry }: Fleet,
 ): Promise<Outcome<O, A, M>[]> {
-  if (!t.dryRun && t.named.length === 0) tellRefused(t.p, s.name, t.log, registry, now(t.p), s.dueMs)
+  if (!t.dryRun && t.named.length === 0) reportRefused(t.p, s.name, t.log, registry, now(t.p), s.dueMs)
   const began = monotonicMs()
   const looks = await s.observeAll?.(t, nodes)
   return mapBounded(nodes, s.width, (node, i) => {
@@ -82,12 +81,4 @@ export async function tickFleet<O extends Observed, A, M extends object>(
     const given = look === undefined ? { began: monotonicMs() } : { look, began }
     return tickSafely(s, t, node, s.layer, given)
   })
-}
-
-/** The exit code of a run over the fleet: the worst node that nobody paused, and at least `unknown` beside a refused row. */
-export function exitOfFleet(
-  outcomes: readonly Outcome<Observed, unknown, unknown>[],
-  { registry }: Fleet,
-): ExitCode {
-  return exitBeside(exitOf(outcomes), registry.errors)
 }

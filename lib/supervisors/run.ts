@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { monotonicMs, now } from '../base/clock.ts'
+import { errnoOf } from '../base/files.ts'
 import { statePath } from '../base/paths.ts'
 import type { Node, Receipt, ReceiptAction } from '../base/types.ts'
 import { text } from '../report/codes.ts'
@@ -8,17 +9,10 @@ import { page, pageRecovered } from '../report/page.ts'
 import { isPaused, readIntent } from '../store/intent.ts'
 import { hostNamespaces, isNews, writeReceipt } from '../store/receipts.ts'
 import { readState, type StateRead, writeState } from '../store/state.ts'
-import type { Decision, Did, Facts, Observed, Outcome, PageEvent, Supervisor, Tick } from './types.ts'
+import type { Decision, Done, Facts, Observed, Outcome, PageEvent, Supervisor, Tick } from './types.ts'
 
-interface Ended<O, A, M> {
-  /** The last look; absent when the run failed before a look. */
-  readonly observation?: O
-  readonly decision: Decision<A, M>
-  /** What led to it, where something was done. Default: `decision`. */
-  readonly found?: Decision<A, M>
-  readonly facts?: Facts
-  readonly did?: Did
-}
+/** How a run ended. `found` is what led to it, where something was done; default: its decision. */
+type Ended<O, A, M> = Omit<Done<A, M>, 'actions'> & Partial<Pick<Outcome<O, A, M>, 'observation' | 'found'>>
 
 /** What one tick of one node reads, keeps, says and leaves behind. When it does so is the conductor's, `tick.ts`. */
 export class Run<O extends Observed, A, M extends object> {
@@ -89,7 +83,7 @@ export class Run<O extends Observed, A, M extends object> {
     } catch (err) {
       if (this.s.memory.vital) throw err
       this.#unkept = true
-      return `cannot write ${this.#path}: ${codeOf(err)}`
+      return `cannot write ${this.#path}: ${errnoOf(err)}`
     }
   }
 
@@ -114,7 +108,7 @@ export class Run<O extends Observed, A, M extends object> {
       if (s.history && isNews(outcome.receipt, ended.observation?.last))
         (await import('../store/receipt-history.ts')).keepReceipt(t.p, outcome.receipt)
     } catch (err) {
-      this.#sayNotKept(`cannot write the receipt: ${codeOf(err)}`, t.p.receipts)
+      this.#sayNotKept(`cannot write the receipt: ${errnoOf(err)}`, t.p.receipts)
     }
     return outcome
   }
@@ -165,5 +159,3 @@ function guardFacts(o: Observed | undefined, { guard }: Decision<unknown, unknow
   const eligible = left === undefined ? {} : { eligibleBootMs: bootMs + left }
   return { guard: guard.text, guardCode: guard.code, ...eligible }
 }
-
-const codeOf = (err: unknown): string => (err as NodeJS.ErrnoException).code ?? String(err)

@@ -1,3 +1,4 @@
+import { attempt } from '../base/attempt.ts'
 import { monotonicMs, now } from '../base/clock.ts'
 import { sleep } from '../base/deadline.ts'
 import { errorLine, LockedError } from '../base/errors.ts'
@@ -141,20 +142,12 @@ export async function tickSafely<O extends Observed, A, M extends object>(
       verdict,
       marks: [{ layer, state: 'unknown', code, note: why }],
       actions: [],
-      memory: loadQuietly(run),
+      memory: attempt(() => run.load()) ?? s.memory.fresh(now(t.p)),
       // Who holds the node is at work there, and reports what it finds.
       lines: locked ? [] : [failed],
       pages: [],
     }
     return t.dryRun ? run.outcome({ decision }) : run.finish({ decision })
-  }
-}
-
-function loadQuietly<O extends Observed, A, M extends object>(run: Run<O, A, M>): M {
-  try {
-    return run.load()
-  } catch {
-    return run.s.memory.fresh(now(run.t.p))
   }
 }
 

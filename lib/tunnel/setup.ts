@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { ConfigError, NetvmError } from '../base/errors.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
-import { ipBatch, lookNetns } from '../host/netns.ts'
+import { ipBatch } from '../host/netns.ts'
+import { netnsFile } from '../netns/look.ts'
 import { resolvPath, writeResolv } from '../netns/resolv.ts'
 import { readNodeEnv } from '../registry/node-env.ts'
 import { readTunnelConf } from './conf-file.ts'
@@ -56,11 +57,8 @@ export async function tunnelUp(
   let touched = !made
   try {
     const conf = readTunnelConf(p, node)
-    const look = lookNetns(p, netns)
-    if (!look.seen) throw new NetvmError(look.why, { next: `ls -ld ${p.netnsDir}/${netns}` })
-    if (!look.value.isNamespace) {
+    if (netnsFile(p, netns) !== 'namespace')
       throw new NetvmError(`netns ${netns} missing`, { next: `systemctl restart netvm-netns@${node}` })
-    }
     const endpoints = await resolveEndpoints(conf)
     touched = true
     made = true

@@ -68,23 +68,16 @@ export function parseTunnelConf(text: string): TunnelConf {
   return reader.finish()
 }
 
-interface PeerDraft {
-  line: number
-  publicKey?: string
-  presharedKey?: string
-  endpoint?: { host: string; port: number }
-  allowedIps: string[]
-  keepalive?: number
-}
+/** What was read so far. */
+type Draft<T> = { -readonly [K in keyof T]?: T[K] }
+type PeerDraft = Draft<Omit<ConfPeer, 'allowedIps'>> & { line: number; allowedIps: string[] }
 
 class Reader {
   private section: Section = 'none'
   private interfaceLine = 0
-  private privateKey: string | undefined
+  private readonly own: Draft<Pick<TunnelConf, 'privateKey' | 'mtu' | 'listenPort'>> = {}
   private readonly addresses: string[] = []
   private readonly dns: string[] = []
-  private mtu: number | undefined
-  private listenPort: number | undefined
   private readonly peers: PeerDraft[] = []
   private readonly ignored: string[] = []
   private readonly problems: string[] = []
@@ -115,7 +108,7 @@ class Reader {
   }
 
   finish(): TunnelConf {
-    const privateKey = this.privateKey
+    const { privateKey, mtu } = this.own
     if (this.interfaceLine === 0) this.problems.push('no [Interface] section')
     else if (privateKey === undefined) this.bad(this.interfaceLine, '[Interface] has no PrivateKey')
     if (this.interfaceLine > 0 && this.addresses.length === 0)
@@ -137,19 +130,12 @@ class Reader {
       return [{ ...rest, publicKey: peer.publicKey }]
     })
     const v6 = this.addresses.some((address) => address.includes(':'))
-    if (v6 && this.mtu !== undefined && this.mtu < LEAST_MTU.v6) {
+    if (v6 && mtu !== undefined && mtu < LEAST_MTU.v6) {
       this.problems.push(`MTU below ${LEAST_MTU.v6} cannot carry the IPv6 address`)
     }
     if (this.problems.length > 0 || privateKey === undefined) throw new ConfError(this.problems)
-    return {
-      privateKey,
-      addresses: this.addresses,
-      dns: this.dns,
-      ...(this.mtu === undefined ? {} : { mtu: this.mtu }),
-      ...(this.listenPort === undefined ? {} : { listenPort: this.listenPort }),
-      peers,
-      ignored: this.ignored,
-    }
+    const { own, addresses, dns, ignored } = this
+    return { ...own, privateKey, addresses, dns, peers, ignored }
   }
 
   private header(at: number, name: string): string | undefined {
@@ -175,12 +161,10 @@ class Reader {
       this.ignored.push(`line ${at}: ${name} is ignored: ${why}`)
       return undefined
     }
+    const { own } = this
     switch (key) {
       case 'privatekey':
-        if (this.privateKey !== undefined) return 'second PrivateKey'
-        if (!KEY.test(value)) return 'PrivateKey is not a base64 key of 32 bytes'
-        this.privateKey = value
-        return undefined
+        return once(own, 'privateKey', 'PrivateKey', secret(value), A_KEY)
       case 'address':
         return networks(value, this.addresses, 'Address')
       case 'dns':
@@ -191,11 +175,9 @@ class Reader {
         }
         return undefined
       case 'mtu':
-        this.mtu = number(value, LEAST_MTU.v4, 65535)
-        return this.mtu === undefined ? `MTU is not a number from ${LEAST_MTU.v4} to 65535` : undefined
+        return last(own, 'mtu', 'MTU', number(value, LEAST_MTU.v4), `a number from ${LEAST_MTU.v4} to 65535`)
       case 'listenport':
-        this.listenPort = number(value, 0, 65535)
-        return this.listenPort === undefined ? 'ListenPort is not a number from 0 to 65535' : undefined
+        return last(own, 'listenPort', 'ListenPort', number(value, 0), 'a number from 0 to 65535')
       default:
         return `unknown setting ${name} in [Interface]`
     }
@@ -204,29 +186,16 @@ class Reader {
   private peerSetting(name: string, key: string, value: string, peer: PeerDraft): string | undefined {
     switch (key) {
       case 'publickey':
-        if (peer.publicKey !== undefined) return 'second PublicKey'
-        if (!KEY.test(value)) return 'PublicKey is not a base64 key of 32 bytes'
-        peer.publicKey = value
-        return undefined
+        return once(peer, 'publicKey', 'PublicKey', secret(value), A_KEY)
       case 'presharedkey':
-        if (peer.presharedKey !== undefined) return 'second PresharedKey'
-        if (!KEY.test(value)) return 'PresharedKey is not a base64 key of 32 bytes'
-        peer.presharedKey = value
-        return undefined
-      case 'endpoint': {
-        const endpoint = parseEndpoint(value)
-        if (peer.endpoint !== undefined) return 'second Endpoint'
-        if (endpoint === undefined) return 'Endpoint is not host:port'
-        peer.endpoint = endpoint
-        return undefined
-      }
+        return once(peer, 'presharedKey', 'PresharedKey', secret(value), A_KEY)
+      case 'endpoint':
+        return once(peer, 'endpoint', 'Endpoint', parseEndpoint(value), 'host:port')
       case 'allowedips':
         return networks(value, peer.allowedIps, 'AllowedIPs')
       case 'persistentkeepalive': {
-        const seconds = value.toLowerCase() === 'off' ? 0 : number(value, 0, 65535)
-        if (seconds === undefined) return 'PersistentKeepalive is not off or a number from 0 to 65535'
-        peer.keepalive = seconds
-        return undefined
+        const seconds = value.toLowerCase() === 'off' ? 0 : number(value, 0)
+        return last(peer, 'keepalive', 'PersistentKeepalive', seconds, 'off or a number from 0 to 65535')
       }
       default:
         return `unknown setting ${name} in [Peer]`
@@ -238,9 +207,30 @@ class Reader {
   }
 }
 
-function number(value: string, least: number, most: number): number | undefined {
+const A_KEY = 'a base64 key of 32 bytes'
+
+function secret(value: string): string | undefined {
+  return KEY.test(value) ? value : undefined
+}
+
+function number(value: string, least: number): number | undefined {
   const n = /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN
-  return n >= least && n <= most ? n : undefined
+  return n >= least && n <= 65535 ? n : undefined
+}
+
+/** Sets a value of which the last one counts; the problem of one that is not `what` it should be. */
+function last<T, K extends keyof T>(draft: T, field: K, name: string, value: T[K] | undefined, what: string) {
+  if (value === undefined) {
+    delete draft[field]
+    return `${name} is not ${what}`
+  }
+  draft[field] = value
+  return undefined
+}
+
+/** The same of a value that may stand once. */
+function once<T, K extends keyof T>(draft: T, field: K, name: string, value: T[K] | undefined, what: string) {
+  return draft[field] === undefined ? last(draft, field, name, value, what) : `second ${name}`
 }
 
 /** Adds every network of a comma list; the problem of the first that is none. */

@@ -106,13 +106,16 @@ ${extra}`,
   }
 
   config(over: Record<string, string | number>): void {
-    // Only what does not answer, or does not end, takes all of these; a browser that comes up is seen at once.
+    // Only what does not answer, or does not end, takes all of these; a browser that comes up is seen at once. A run has
+    // 104 s on every machine and begins no relaunch that may not fit into what is left, so there is an end to slowness:
+    // two probes in vain (20 s), a stop (18 s) and four intervals (40 s) leave room for what a slow machine adds.
+    const atMost = (most: number, seconds: number) => Math.min(most, scaledSeconds(seconds))
     const short = {
-      NETVM_PROBE_DEADLINE: scaledSeconds(3),
-      NETVM_INNER_DEADLINE: scaledSeconds(2),
+      NETVM_PROBE_DEADLINE: atMost(10, 3),
+      NETVM_INNER_DEADLINE: atMost(10, 2),
       NETVM_CONFIRM_DELAY: 0.1,
-      NETVM_RELAUNCH_INTERVAL: scaledSeconds(5),
-      NETVM_STOP_GRACE: scaledSeconds(5),
+      NETVM_RELAUNCH_INTERVAL: atMost(10, 5),
+      NETVM_STOP_GRACE: atMost(10, 5),
     }
     const lines = Object.entries({ ...short, ...over }).map(([k, v]) => `${k}=${v}`)
     this.write('etc/netvm/netvm.env', `${lines.join('\n')}\n`)

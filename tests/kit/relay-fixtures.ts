@@ -34,7 +34,6 @@ export const well = { kind: 'answer', status: 200, body: '{"Browser":"Chrome/156
 export const units = (over: Partial<RelayUnits> = {}): RelayUnits => ({
   socketLoad: 'loaded',
   socketActive: 'active',
-  socketSub: 'listening',
   socketResult: 'success',
   listen: ['10.201.35.2:9410'],
   serviceLoad: 'loaded',

@@ -73,7 +73,7 @@ test('SIGKILL: its end calls the owner, without waiting for a timer, who brings 
     linesSince(mark, 'n1')[0] ?? '',
     rx`FAIL \[n1\] ${says('no-process')}; relaunching \{no-process\}; next: `,
   )
-  assert.match(linesSince(mark, 'n1')[1] ?? '', /the one before ended: signal KILL/)
+  assert.match(linesSince(mark, 'n1')[1] ?? '', /the previous one ended: signal KILL/)
   assert.notEqual(sh(['systemctl', 'is-active', 'chromebox-watchdog@n1.timer']).code, 0)
   const said = entries(from)
   const fail = said.find((e) => e.MESSAGE?.startsWith('FAIL [n1] ') && e.NETVM_CODE === 'no-process')

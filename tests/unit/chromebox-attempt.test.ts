@@ -139,7 +139,7 @@ function attempt(failures: number, result: Relaunched, over: Partial<Memory> = {
 }
 const held = { held: { sinceWallMs: 1 } }
 const OK = text('relaunch-ok', { seconds: 4 })
-const was = '; the one before: signal, signal KILL'
+const was = '; the previous one: signal, signal KILL'
 const FAILED = text('relaunch-failed', { reason: `no chromium process for profile${was}` })
 const HELD = text('held-down', { failures: 5, reason: 'no chromium process for profile' })
 
@@ -155,7 +155,7 @@ const ends: End[] = [
   {
     name: 'helped',
     d: attempt(0, ended('ok')),
-    lines: [`INFO ${OK}, the one before ended: signal KILL`],
+    lines: [`INFO ${OK}, the previous one ended: signal KILL`],
     page: `over ${OK}`,
     memory: [0, false, 'ok'],
   },
@@ -169,7 +169,7 @@ const ends: End[] = [
   {
     name: 'helped a held node',
     d: attempt(5, ended('ok'), held),
-    lines: [`INFO ${OK}, the one before ended: signal KILL, hold-down closed`],
+    lines: [`INFO ${OK}, the previous one ended: signal KILL, hold-down closed`],
     page: `over ${OK}`,
     memory: [0, false, 'ok'],
   },

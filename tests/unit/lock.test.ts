@@ -96,7 +96,7 @@ test('a stopped holder keeps the lock, and is called stopped', async (t) => {
     return look.seen && look.value?.stopped === true
   }
   await until('it is seen as stopped', stopped)
-  await assert.rejects(locked(p), /pid \d+, STOPPED: it will not finish by itself\)/)
+  await assert.rejects(locked(p), /pid \d+, STOPPED: it will not finish until it is continued\)/)
 })
 
 test('withLock: waits as long as told, says so once, then gives up', ENDS, async (t) => {

@@ -16,7 +16,7 @@ import {
   type PageMemory,
   page,
   pageConfigFault,
-  pageConfigWell,
+  pageConfigHealthy,
   pageKey,
   pageRecovered,
   RECOVERY_PART,
@@ -204,9 +204,9 @@ test('a configuration fault pages once per text, and other errors do not', (t) =
     undefined,
   )
   assert.equal(pageConfigFault(p, log, new ConfigError('netvm.env: line 2: y')), 'page')
-  assert.equal(pageConfigWell({ ...ctx, now: now(p) }), undefined)
+  assert.equal(pageConfigHealthy({ ...ctx, now: now(p) }), undefined)
   const later = { ...now(p), bootMs: now(p).bootMs + HOLD_MS + 1000 }
-  assert.equal(pageConfigWell({ ...ctx, now: later }), 'recovery')
+  assert.equal(pageConfigHealthy({ ...ctx, now: later }), 'recovery')
   assert.equal(
     lines[0],
     'PAGE [fleet] config-fault: netvm.env: line 1: x {config-refused}; next: editor netvm.env (config-fault/page)',

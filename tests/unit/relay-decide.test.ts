@@ -3,13 +3,8 @@ import test from 'node:test'
 import { judgeRelay } from '../../lib/relay/judge.ts'
 import { text } from '../../lib/report/codes.ts'
 import { decide, waitMs } from '../../lib/supervisors/cdp-relay-watchdog/decide.ts'
-import {
-  afterRestart,
-  cautiousMemory,
-  NO_MEMORY,
-  parseMemory,
-} from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
-import type { Memory, Observation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
+import { afterRestart, cautiousMemory, NO_MEMORY } from '../../lib/supervisors/cdp-relay-watchdog/memory.ts'
+import { type Memory, type Observation, parseMemory } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import {
   blind,
   close,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { clean, hasControl, roughly, seconds } from '../../lib/base/text.ts'
+import { clean, coarse, hasControl, seconds } from '../../lib/base/text.ts'
 
 const CLEAN: [string, string, string][] = [
   ['plain text stays', 'muse is well', 'muse is well'],
@@ -68,7 +68,7 @@ for (const [ms, expected] of DURATIONS) {
   test(`seconds(${ms}) is ${expected}`, () => assert.equal(seconds(ms), expected))
 }
 
-const ROUGHLY: [number, string, string][] = [
+const COARSE: [number, string, string][] = [
   [0, '0s', '0s'],
   [1400, '1s', '2s'],
   [119_400, '119s', '2m'],
@@ -76,9 +76,9 @@ const ROUGHLY: [number, string, string][] = [
   [200_000, '3m', '4m'],
   [7_200_000, '120m', '120m'],
 ]
-for (const [ms, round, ceil] of ROUGHLY) {
-  test(`roughly(${ms}) is ${round}, and ${ceil} when it may not look over too soon`, () => {
-    assert.equal(roughly(ms), round)
-    assert.equal(roughly(ms, Math.ceil), ceil)
+for (const [ms, round, ceil] of COARSE) {
+  test(`coarse(${ms}) is ${round}, and ${ceil} when it may not look over too soon`, () => {
+    assert.equal(coarse(ms), round)
+    assert.equal(coarse(ms, Math.ceil), ceil)
   })
 }

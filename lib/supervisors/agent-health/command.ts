@@ -2,15 +2,17 @@ import { type CircuitMemory, cautiousMemory, freshMemory, stepCircuit } from '..
 import { now } from '../../base/clock.ts'
 import { deadlineIn } from '../../base/deadline.ts'
 import { EXIT, type ExitCode } from '../../base/exit-codes.ts'
-import type { Paths } from '../../base/paths.ts'
+import { type Paths, statePath } from '../../base/paths.ts'
 import { coarse } from '../../base/text.ts'
 import { byHand, outliveReader, requireRoot, style } from '../../cli/cli.ts'
 import { line } from '../../report/line.ts'
 import { exitBeside, refusedLine } from '../../report/refused.ts'
 import { withLock } from '../../store/lock.ts'
-import { exitOfFleet, type Fleet, type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
+import { writeState } from '../../store/state.ts'
+import { type Fleet, type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
+import { exitOf } from '../tick.ts'
 import { decide, factsOf, notRestarted } from './decide.ts'
-import { loadMemory, parseMemory, saveMemory } from './memory.ts'
+import { loadMemory, parseMemory } from './memory.ts'
 import { observe, observeAgain } from './observe.ts'
 import { type Action, type Observation, PERIOD_MS, policyOf, TIMER_LOCK_MS } from './types.ts'
 
@@ -81,7 +83,7 @@ export async function agentHealthCommand(p: Paths, argv: readonly string[]): Pro
 
 async function run(opened: Fleet, { dryRun, json }: Invocation, person: boolean): Promise<ExitCode> {
   if (person && !json) {
-    const { contextLine } = await import('../show.ts')
+    const { contextLine } = await import('../../host/systemctl.ts')
     console.log(await contextLine(`${NAME}.timer`, `${NAME}.timer`))
   }
   // Its time begins when it may begin.
@@ -99,7 +101,7 @@ async function run(opened: Fleet, { dryRun, json }: Invocation, person: boolean)
     for (const text of lines) console.log(text)
     tellRefusedRows(opened, json)
   }
-  return exitOfFleet(outcomes, opened)
+  return exitBeside(exitOf(outcomes), opened.registry.errors)
 }
 
 /** On stderr beside JSON, whose shape programs know. */
@@ -116,11 +118,11 @@ async function reset({ t: { p, config, log }, nodes }: Fleet): Promise<ExitCode>
     for (const { name } of nodes) {
       const at = now(p)
       const step = stepCircuit(loadMemory(p, name, at, policy), 'reset', at, policy)
-      saveMemory(p, name, step.memory)
+      writeState(statePath(p, NAME, name), step.memory)
       const early = step.notes.includes('reset-early') ? ' before its cooldown ended' : ''
-      const told = line('INFO', 'circuit-reset', { early })
-      log.write(name, told)
-      console.log(`${name}: ${told.text}`)
+      const closed = line('INFO', 'circuit-reset', { early })
+      log.write(name, closed)
+      console.log(`${name}: ${closed.text}`)
     }
   })
   return EXIT.OK

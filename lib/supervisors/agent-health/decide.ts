@@ -16,12 +16,12 @@ import { HEALTHY } from '../../report/verdict.ts'
 import type { Facts, PageEvent } from '../types.ts'
 import type { Decision, Guard, Observation, Policy, Restarted, SecondLook } from './types.ts'
 
-/** What a review notice asks a person to consider (D4). */
+/** What a review notice asks a person to consider (decision D4 of CONTRACT.md). */
 export const REVIEW_TEXT: Readonly<Record<ReviewKind, string>> = {
   'trips-often':
     'the circuit opened more than twice in 7 days: perhaps too touchy (NETVM_API_STRIKES, NETVM_FUTILE_LIMIT)',
   'well-after-cooldown':
-    'it sat out a whole cooldown and was well at once: perhaps too long (NETVM_CIRCUIT_COOLDOWN)',
+    'it sat out a whole cooldown and was healthy at once: perhaps too long (NETVM_CIRCUIT_COOLDOWN)',
   'reset-early': 'an operator closed it before its cooldown ended: perhaps too long (NETVM_CIRCUIT_COOLDOWN)',
 }
 
@@ -30,12 +30,12 @@ const PAUSED = { code: 'paused', text: 'paused: watched, not acted on' }
 
 const statusCommand = (node: string) => `agent-health status ${node}`
 
-/** The guard that forbids a restart now, if there is one (DESIGN §7: both supervisors keep it). */
+/** The guard that forbids a restart now, if there is one (decision D2 of CONTRACT.md: both supervisors keep it). */
 function guardOf(look: Observation, policy: Policy): Guard | undefined {
   if (look.paused) return { ...PAUSED, held: { kind: 'paused' } }
   if (!look.browserAgeMs.seen) {
     const { why } = look.browserAgeMs
-    const text = `the browser's age cannot be told: ${why}`
+    const text = `the browser's age is not known: ${why}`
     return { code: 'process-unseen', text, held: { kind: 'age-unknown', why } }
   }
   const ageMs = look.browserAgeMs.value
@@ -206,8 +206,8 @@ export function notOurs({ judgement, finding }: SecondLook, policy: Policy): Gua
 export function notRestarted(node: string, { confirm: _, ...planned }: Decision, guard: Guard): Decision {
   const { reason, code } = planned.verdict
   const text = `${reason}; not restarted: ${guard.text}`
-  const told = { level: 'WARN', text, code: code as Code, next: statusCommand(node) } as const
-  return { ...planned, guard, actions: [], lines: [told] }
+  const warning = { level: 'WARN', text, code: code as Code, next: statusCommand(node) } as const
+  return { ...planned, guard, actions: [], lines: [warning] }
 }
 
 /** A second look that found the API healthy is the newest there is: it ends the strikes. */

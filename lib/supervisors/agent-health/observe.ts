@@ -16,7 +16,7 @@ import type { Tick } from '../types.ts'
 import { notOurs } from './decide.ts'
 import { type Observation, policyOf } from './types.ts'
 
-/** Longest wait for a CDP slot, in ms (DESIGN §9). */
+/** Longest wait for a CDP slot, in ms: the default that `cdp-queue` has too. */
 const SLOT_WAIT_MS = 60_000
 
 /** Wait for a slot while the node lock is held or a restart is being verified, in ms. */

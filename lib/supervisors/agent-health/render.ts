@@ -1,10 +1,4 @@
-import {
-  type CircuitMemory,
-  type CircuitState,
-  circuitState,
-  cooldownLeftMs,
-  WEEK_MS,
-} from '../../api/circuit.ts'
+import { type CircuitMemory, circuitState, cooldownLeftMs, WEEK_MS } from '../../api/circuit.ts'
 import { wallIso } from '../../base/clock.ts'
 import type { Paths } from '../../base/paths.ts'
 import { clean, coarse, seconds } from '../../base/text.ts'
@@ -69,25 +63,10 @@ function decidedOf({ observation, found }: Outcome) {
 }
 
 /** What `agent-health status --json` reports of one node. */
-export interface NodeStatus {
-  readonly node: string
-  readonly circuit: CircuitState
-  /** When the circuit last opened or closed, RFC 3339; null when it never did. */
-  readonly since: string | null
-  readonly strikes: number
-  readonly strikeLimit: number
-  readonly futile: number
-  readonly futileLimit: number
-  /** Milliseconds until the half-open probe; null while closed. */
-  readonly nextProbeInMs: number | null
-  readonly trips7d: number
-  readonly reviews: readonly { readonly kind: string; readonly at: string; readonly text: string }[]
-  /** The last run's finding: `ok`, or its reason; null when no run has left a receipt. */
-  readonly last: { readonly state: string; readonly reason: string; readonly at: string } | null
-}
+type NodeStatus = ReturnType<typeof statusOf>
 
 /** Reads what is on disk; looks at no browser. */
-export function statusOf(p: Paths, node: Node, at: Now, policy: Policy): NodeStatus {
+export function statusOf(p: Paths, node: Node, at: Now, policy: Policy) {
   const memory: CircuitMemory = loadMemory(p, node.name, at, policy)
   const circuit = circuitState(memory, at, policy)
   const recent = (wallMs: number) => Math.abs(at.wallMs - wallMs) <= WEEK_MS
@@ -96,16 +75,19 @@ export function statusOf(p: Paths, node: Node, at: Now, policy: Policy): NodeSta
   return {
     node: node.name,
     circuit,
+    /** When the circuit last opened or closed, RFC 3339; null when it never did. */
     since: memory.changedWallMs === 0 ? null : wallIso(memory.changedWallMs),
     strikes: memory.strikes,
     strikeLimit: policy.strikeLimit,
     futile: memory.futile,
     futileLimit: policy.futileLimit,
+    /** Milliseconds until the half-open probe; null while closed. */
     nextProbeInMs: circuit === 'closed' ? null : cooldownLeftMs(memory, at, policy),
     trips7d: memory.trips.filter(recent).length,
     reviews: memory.reviews
       .filter((r) => recent(r.wallMs))
       .map((r) => ({ kind: r.kind, at: wallIso(r.wallMs), text: REVIEW_TEXT[r.kind] })),
+    /** The last run's finding: `ok`, or its reason; null when no run has left a receipt. */
     last: last
       ? {
           state: last.verdict.state,

@@ -2,11 +2,13 @@ import type { ExitCode } from '../../base/exit-codes.ts'
 import type { Paths } from '../../base/paths.ts'
 import { byHand, outliveReader, requireRoot, style } from '../../cli/cli.ts'
 import type { RelayAction } from '../../relay/types.ts'
-import { exitOfFleet, type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
+import { exitBeside } from '../../report/refused.ts'
+import { type FleetSupervisor, openFleet, tickFleet } from '../fleet.ts'
+import { exitOf } from '../tick.ts'
 import { decide } from './decide.ts'
-import { cautiousMemory, isBlank, NO_MEMORY, parseMemory } from './memory.ts'
+import { cautiousMemory, isBlank, NO_MEMORY } from './memory.ts'
 import { observeAgain, observeAll } from './observe.ts'
-import type { Memory, Observation } from './types.ts'
+import { type Memory, type Observation, parseMemory } from './types.ts'
 
 const NAME = 'cdp-relay-watchdog'
 /** Whole run, in ms: below the unit's start timeout, which is below its period of five minutes. */
@@ -62,19 +64,18 @@ export async function relayWatchdogCommand(p: Paths, argv: readonly string[]): P
   const lockWaitMs = person ? MANUAL_LOCK_WAIT_MS : 0
   const notHere = 'its relay is not watched here'
   const fleet = openFleet(p, NAME, { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs, notHere })
-  if (person && !json) await printContext(p)
+  if (person && !json) {
+    const { contextLine } = await import('../../host/systemctl.ts')
+    const { lastActed } = await import('./render.ts')
+    console.log(await contextLine(`${NAME}.timer`, `${NAME}.timer`, lastActed(p)))
+  }
   const outcomes = await tickFleet(relayWatchdog, fleet)
-  const exit = exitOfFleet(outcomes, fleet)
+  const exit = exitBeside(exitOf(outcomes), fleet.registry.errors)
   if (!json && !dryRun && !person) return exit
   const { renderJson, renderText } = await import('./render.ts')
   if (json) console.log(renderJson(outcomes, fleet.registry, exit, dryRun))
   else for (const line of renderText(outcomes, fleet.registry, dryRun, await style())) console.log(line)
   return exit
-}
-
-async function printContext(p: Paths): Promise<void> {
-  const [{ contextLine }, { lastActed }] = await Promise.all([import('../show.ts'), import('./render.ts')])
-  console.log(await contextLine(`${NAME}.timer`, `${NAME}.timer`, lastActed(p)))
 }
 
 async function parse(argv: readonly string[]): Promise<Flags> {

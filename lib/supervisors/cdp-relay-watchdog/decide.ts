@@ -58,7 +58,7 @@ export function decide(o: Observation, before: Memory, now: Now, policy: Policy)
   }
   const text = `${reason} (${guard.text})`
   if (guard.code !== 'relay-backoff') return { ...found, guard, lines: [{ level, ...fault, text }], pages }
-  // Nothing is tried in this run, so the code is the fault's; the words report how the attempts before it ended.
+  // Nothing is tried in this run, so the code is the fault's; the words report how the previous attempts ended.
   const failed = { ...fault, text: said('relay-restart-failed', { reason: text }).text }
   return { ...found, guard, lines: [{ level: 'FAIL', ...failed }], pages: [paged(failed)] }
 }
@@ -97,13 +97,13 @@ export function settle(o: Observation, planned: Decision, done: Restarted, now: 
   }
   const failed = said('relay-restart-failed', { reason: `${reason}; ${done.failure}` })
   const { next } = judgeRelay(o)
-  const told = { ...failed, cause: code, ...(next !== undefined && { next }) }
+  const fault = { ...failed, cause: code, ...(next !== undefined && { next }) }
   const decision: Decision = {
     ...planned,
     verdict: { ...planned.verdict, reason: failed.text },
     memory,
-    lines: [{ level: 'FAIL', ...told }],
-    pages: [paged(told)],
+    lines: [{ level: 'FAIL', ...fault }],
+    pages: [paged(fault)],
   }
   return { decision, did: { helped, ...failed } }
 }

@@ -1,5 +1,4 @@
 import { notAhead } from '../../base/damping.ts'
-import { count, flag, number, optional, type Reader, record, text } from '../../base/shape.ts'
 import type { Now } from '../../base/types.ts'
 import type { Memory } from './types.ts'
 
@@ -19,12 +18,6 @@ export function isBlank(memory: Memory): boolean {
 export function cautiousMemory(now: Now, attempts = 5): Memory {
   return { attempts, lastAttempt: { bootMs: now.bootMs, bootId: now.bootId, helped: false } }
 }
-
-/** Reads a state file's content. @throws when it is not one */
-export const parseMemory: Reader<Memory> = record({
-  attempts: count,
-  lastAttempt: optional(record({ bootMs: number, bootId: text, helped: flag })),
-})
 
 /** The same memory when its last attempt is not ahead of the clock; else that one counts from now. */
 export function reanchor(memory: Memory, now: Now): Memory {

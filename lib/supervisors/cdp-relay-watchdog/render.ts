@@ -1,5 +1,5 @@
-import { readdirSync } from 'node:fs'
 import type { ExitCode } from '../../base/exit-codes.ts'
+import { namesIn } from '../../base/files.ts'
 import type { Paths } from '../../base/paths.ts'
 import type { MarkState, ReceiptAction } from '../../base/types.ts'
 import type { Style } from '../../cli/cli.ts'
@@ -21,12 +21,7 @@ export function lastActed(p: Paths): string {
 }
 
 function lastAction(p: Paths): { node: string; action: ReceiptAction } | undefined {
-  let names: string[] = []
-  try {
-    names = readdirSync(`${p.receipts}/cdp-relay-watchdog`).filter((n) => n.endsWith('.json'))
-  } catch {
-    return undefined
-  }
+  const names = namesIn(`${p.receipts}/cdp-relay-watchdog`).filter((n) => n.endsWith('.json'))
   const found = names.flatMap((file) => {
     const node = file.slice(0, -'.json'.length)
     const look = readReceipt(p, 'cdp-relay-watchdog', node)

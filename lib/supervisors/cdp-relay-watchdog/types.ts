@@ -1,4 +1,5 @@
 import type { Config } from '../../base/config.ts'
+import { count, flag, number, optional, record, text } from '../../base/shape.ts'
 import type { RelayAction, RelayLook } from '../../relay/types.ts'
 import type * as Shape from '../types.ts'
 
@@ -7,12 +8,15 @@ export interface Observation extends RelayLook, Shape.Observed {
   readonly again?: true
 }
 
-/** What is remembered of a node between runs. A node that was always healthy has no memory at all. */
-export interface Memory {
+/** Reads a state file's content. @throws when it is not one */
+export const parseMemory = record({
   /** Restarts since the relay was last found healthy without one. */
-  readonly attempts: number
-  readonly lastAttempt?: { readonly bootMs: number; readonly bootId: string; readonly helped: boolean }
-}
+  attempts: count,
+  lastAttempt: optional(record({ bootMs: number, bootId: text, helped: flag })),
+})
+
+/** What is remembered of a node between runs. A node that was always healthy has no memory at all. */
+export type Memory = ReturnType<typeof parseMemory>
 
 export interface Policy extends Pick<Config, 'backoffBaseMs' | 'backoffMaxMs'> {
   /** A person has named the nodes, and asks for them now: the count of attempts stands, their wait does not. */

@@ -24,7 +24,7 @@ export async function act(t: Tick, node: Node, round: Round): Promise<Acted> {
 }
 
 /**
- * D3: is it everybody's uplink? Else restart the tunnel once and look again. The browser is not touched here; the run
+ * Decision D3 of CONTRACT.md: is it everybody's uplink? Else restart the tunnel once and look again. The browser is not touched here; the run
  * goes on with it only when egress is back.
  */
 async function tunnel(t: Tick, node: Node, round: Round): Promise<Acted> {

@@ -185,7 +185,7 @@ function strictest(all: readonly Guard[]): Guard | undefined {
 /**
  * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
  * against a living browser, and for a dead one not right after another that memory does not know either:
- * it would be one for every crash. The receipt, on another file system, tells of that one.
+ * it would be one for every crash. The receipt, on another file system, has a record of that one.
  * @param alive a browser runs that would be ended
  * @returns why not, or undefined
  */
@@ -233,14 +233,14 @@ export function relaunched(
   const notes = result.notes.length > 0 ? ` (${result.notes.join('; ')})` : ''
   const { how, detail } = result.ended
   if (ok) {
-    const was = how === 'unknown' ? '' : `, the one before ended: ${detail}`
+    const was = how === 'unknown' ? '' : `, the previous one ended: ${detail}`
     const closed = begun.held ? ', hold-down closed' : ''
     const back = said('relaunch-ok', { seconds })
     const helped: Line = { level: 'INFO', ...back, text: `${back.text}${was}${closed}${notes}` }
     return { ...after, lines: [helped], pages: [over('browser-fault', back), ...rest] }
   }
   const { reason } = result
-  const words = `${reason}; the one before: ${how}, ${detail}${notes}`
+  const words = `${reason}; the previous one: ${how}, ${detail}${notes}`
   const failed = { ...said('relaunch-failed', { reason: words }), cause: verdict.code, next: why(node) }
   const lines: Line[] = [{ level: 'FAIL', ...failed }]
   const paged = { kind: 'browser-fault', failing: true } as const

@@ -2,12 +2,18 @@ import { now } from '../../base/clock.ts'
 import type { Config } from '../../base/config.ts'
 import { anchoredMs, backoffMs, certainMs, isAhead, type Moment, waitLeftMs } from '../../base/damping.ts'
 import { type Paths, statePath } from '../../base/paths.ts'
-import { amount, list, oneOf, optional, record, text } from '../../base/shape.ts'
 import { coarse } from '../../base/text.ts'
 import type { Now } from '../../base/types.ts'
 import { text as textOf } from '../../report/codes.ts'
 import { readState } from '../../store/state.ts'
-import type { Attempt, Guard, Memory, Observation, Policy } from './types.ts'
+import {
+  type Attempt,
+  type Guard,
+  type Memory,
+  memoryRecord,
+  type Observation,
+  type Policy,
+} from './types.ts'
 
 /** `--why` shows this many, and no decision needs more. */
 const KEPT_ATTEMPTS = 5
@@ -91,7 +97,7 @@ export function reanchor(m: Memory, now: Now, policy: Policy): Memory {
   return {
     ...rest,
     bootId: now.bootId,
-    // Without an end: what a reboot ended has not died by itself.
+    // Without an end: what a reboot ended has not died on its own.
     ...(waits && last && { last: { startBootMs: anchoredMs(last, now) } }),
     ...(caution && { notBeforeBootMs: anchoredMs(caution, now) + policy.backoffMaxMs }),
   }
@@ -113,7 +119,7 @@ export function lowerFault(m: Memory, layer: 'netns' | 'egress'): Memory {
 const FROM_OUTSIDE: ReadonlySet<number> = new Set([9, 15])
 
 /**
- * True when the browser that the last attempt brought back ended by itself within the guard time. A
+ * True when the browser that the last attempt brought back ended on its own within the guard time. A
  * KILL or TERM from outside is no crash; a browser that answers and then dies every few seconds is.
  */
 export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy): boolean {
@@ -127,7 +133,7 @@ export function isQuickDeath(o: Observation, m: Memory, now: Now, policy: Policy
 
 /**
  * What earlier attempts forbid now, in the order in which people want to hear of it.
- * @param quick browsers in a row that ended by themselves, the one before this look included
+ * @param quick browsers in a row that ended on their own, the last one included
  */
 export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard[] {
   const { last, caution } = waitsOf(m, policy)
@@ -150,33 +156,12 @@ export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard
   return found
 }
 
-const readRecord = record({
-  version: optional(oneOf([1])),
-  bootId: text,
-  failures: amount,
-  quickDeaths: amount,
-  held: optional(record({ sinceWallMs: amount })),
-  notBeforeBootMs: optional(amount),
-  lowerFault: optional(oneOf(['netns', 'egress'])),
-  last: optional(record({ startBootMs: amount, endBootMs: optional(amount) })),
-  attempts: list(
-    record({
-      wallMs: amount,
-      reason: text,
-      ended: text,
-      result: oneOf(['pending', 'ok', 'failed']),
-      detail: text,
-      seconds: amount,
-    }),
-  ),
-})
-
 /**
  * Reads what a state file holds. Throws on anything that this version would not have written: the
  * caller then keeps the file aside and goes on with `cautiousMemory`.
  */
 export function parseMemory(raw: unknown): Memory {
-  const { version: _, ...m } = readRecord(raw)
+  const { version: _, ...m } = memoryRecord(raw)
   return { ...m, attempts: m.attempts.slice(-KEPT_ATTEMPTS) }
 }
 

@@ -5,10 +5,10 @@ import type { Node, Now, Receipt } from '../../base/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { style } from '../../cli/cli.ts'
 import { MARKS, paintState } from '../../cli/marks.ts'
+import { contextLine } from '../../host/systemctl.ts'
 import { unitOutput } from '../../host/unit-output.ts'
 import { readHistory } from '../../store/receipt-history.ts'
 import { readReceipt } from '../../store/receipts.ts'
-import { contextLine } from '../show.ts'
 import type { Tick } from '../types.ts'
 import { readMemory } from './memory.ts'
 import type { Attempt, Outcome } from './types.ts'
@@ -124,24 +124,20 @@ export async function why(t: Tick, node: Node, outcome: Outcome): Promise<string
   ].join('\n')
 }
 
-/** The last run, and before it the last few that found or did something else than the run before them. */
+/** The last run, and before it the last few that found or did something else than their previous run. */
 function lastRuns(t: Tick, node: Node): string[] {
   const at = now(t.p)
   const history = readHistory(t.p, 'chromebox-watchdog', node.name)
   const changes = history.seen ? history.value : []
   const head = 'runs that found or did something new, newest last:'
-  const kept = history.seen ? changes.map((r) => `  ${told(r, at)}`) : [`  cannot be read: ${history.why}`]
+  const kept = history.seen ? changes.map((r) => `  ${runLine(r, at)}`) : [`  cannot be read: ${history.why}`]
   const read = readReceipt(t.p, 'chromebox-watchdog', node.name)
-  const last = read.seen
-    ? read.value
-      ? `last run: ${told(read.value, at)}`
-      : 'last run: none since this boot'
-    : `last run: cannot read its receipt: ${read.why}`
-  return [...(kept.length > 0 ? [head, ...kept] : []), last]
+  const seen = read.seen ? read.value && runLine(read.value, at) : `cannot read its receipt: ${read.why}`
+  return [...(kept.length > 0 ? [head, ...kept] : []), `last run: ${seen ?? 'none since this boot'}`]
 }
 
 /** `2026-01-01T02:11:00.000Z (2m 3s ago) healthy; relaunch-browser helped after 3s: …` */
-function told(r: Receipt, at: Now): string {
+function runLine(r: Receipt, at: Now): string {
   const { verdict, actions } = r
   const sameBoot = r.at.bootId === at.bootId
   const age = sameBoot ? `${seconds(certainMs(r.at, at))} ago` : 'before the last reboot'
@@ -158,14 +154,9 @@ function attempts({ decision }: Outcome): string[] {
   if (memory.attempts.length === 0) return ['relaunches: none on record']
   const held = memory.held ? `, HELD DOWN since ${wallIso(memory.held.sinceWallMs)}` : ''
   const lines = memory.attempts.map((a) => {
-    const result =
-      a.result === 'ok'
-        ? `relaunch OK after ${a.seconds}s`
-        : a.result === 'failed'
-          ? 'relaunch FAILED'
-          : 'relaunch cut short'
+    const result = { ok: `OK after ${a.seconds}s`, failed: 'FAILED', pending: 'cut short' }[a.result]
     const detail = a.detail === '' ? '' : `: ${a.detail}`
-    return `  ${clean(`${wallIso(a.wallMs)} ${a.reason} -> ${result}${detail} (before: ${a.ended})`, 400)}`
+    return `  ${clean(`${wallIso(a.wallMs)} ${a.reason} -> relaunch ${result}${detail} (before: ${a.ended})`, 400)}`
   })
   return [`relaunches, newest last (${memory.failures} failed in a row${held}):`, ...lines]
 }

@@ -1,4 +1,5 @@
 import type { Config } from '../../base/config.ts'
+import { amount, list, oneOf, optional, record, text } from '../../base/shape.ts'
 import type { Look } from '../../base/types.ts'
 import type { BrowserJudgement } from '../../browser/types.ts'
 import type { EgressVerdict } from '../../egress/types.ts'
@@ -10,7 +11,7 @@ export interface Observation extends shared.Observed {
   readonly node: string
   readonly netns: Look<{ readonly exists: boolean; readonly isNamespace: boolean }>
   readonly egress?: EgressVerdict
-  /** This run has restarted the tunnel already: D3 allows one restart a run. */
+  /** This run has restarted the tunnel already: decision D3 of CONTRACT.md allows one restart a run. */
   readonly tunnelTried?: boolean
   readonly browser?: BrowserJudgement
   /** Which browser answered, kept for the next look; see `readAnswers`. */
@@ -27,33 +28,38 @@ export type Policy = Pick<
   'freshBrowserMs' | 'backoffBaseMs' | 'backoffMaxMs' | 'holdAfter' | 'halfOpenMs'
 >
 
-export interface Attempt {
-  readonly wallMs: number
-  readonly reason: string
+const attempt = record({
+  wallMs: amount,
+  reason: text,
   /** How the browser before this attempt had ended. */
-  readonly ended: string
+  ended: text,
   /** `pending` is also what a run that was killed in the middle leaves behind. */
-  readonly result: 'pending' | 'ok' | 'failed'
-  readonly detail: string
-  readonly seconds: number
-}
+  result: oneOf(['pending', 'ok', 'failed']),
+  detail: text,
+  seconds: amount,
+})
+
+export type Attempt = ReturnType<typeof attempt>
+
+export const memoryRecord = record({
+  version: optional(oneOf([1])),
+  bootId: text,
+  /** Consecutive attempts that did not end healthy; an attempt counts from the moment it starts. */
+  failures: amount,
+  held: optional(record({ sinceWallMs: amount })),
+  /** No attempt before this moment: the cautious default after a corrupt state file. */
+  notBeforeBootMs: optional(amount),
+  /** A lower layer failed since the last attempt: its recovery earns a held node one attempt. */
+  lowerFault: optional(oneOf(['netns', 'egress'])),
+  /** Browsers in a row that ended on their own soon after a successful relaunch. */
+  quickDeaths: amount,
+  last: optional(record({ startBootMs: amount, endBootMs: optional(amount) })),
+  /** The last five, oldest first. */
+  attempts: list(attempt),
+})
 
 /** What a run remembers for the next. Times are milliseconds of the boot named in `bootId`. */
-export interface Memory {
-  readonly bootId: string
-  /** Consecutive attempts that did not end healthy; an attempt counts from the moment it starts. */
-  readonly failures: number
-  readonly held?: { readonly sinceWallMs: number }
-  /** No attempt before this moment: the cautious default after a corrupt state file. */
-  readonly notBeforeBootMs?: number
-  /** A lower layer failed since the last attempt: its recovery earns a held node one attempt. */
-  readonly lowerFault?: 'netns' | 'egress'
-  /** Browsers in a row that ended by themselves soon after a successful relaunch. */
-  readonly quickDeaths: number
-  readonly last?: { readonly startBootMs: number; readonly endBootMs?: number }
-  /** The last five, oldest first. */
-  readonly attempts: readonly Attempt[]
-}
+export type Memory = Omit<ReturnType<typeof memoryRecord>, 'version'>
 
 export type Action =
   | { readonly kind: 'relaunch-browser'; readonly reason: string; readonly halfOpen: boolean }
