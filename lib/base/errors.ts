@@ -6,6 +6,7 @@ import { osFault, shellWord } from './os-error.ts'
 import { clean } from './text.ts'
 
 /** Longest error line on stderr, in characters: a configuration error lists every bad key in one line. */
+const THEN = '; next: '
 const MAX_LINE = 2000
 /** Longest message about a command line, in characters: it echoes what was typed, or pasted by mistake. */
 const MAX_USAGE = 400
@@ -83,18 +84,30 @@ export function exitCodeOf(err: unknown): ExitCode {
   return fault instanceof NetvmError ? fault.exitCode : EXIT.UNKNOWN
 }
 
-/** One line for people, without the program's name: `<message>; next: <command>`. */
-export function errorLine(err: unknown, program?: string): string {
+/** An error for people: what happened and where, and the command to run next where there is one. */
+export interface Words {
+  readonly text: string
+  readonly next?: string
+}
+
+export function errorWords(err: unknown, program?: string): Words {
   const fault = fromOs(err)
   if (fault instanceof NetvmError) {
     const next = fault.next ?? (program === undefined ? undefined : usualNext(fault, program))
-    const then = next === undefined ? '' : `; next: ${clean(next, MAX_USAGE)}`
-    return clean(message(fault), MAX_LINE - then.length) + then
+    if (next === undefined) return { text: clean(message(fault), MAX_LINE) }
+    const command = clean(next, MAX_USAGE)
+    return { text: clean(message(fault), MAX_LINE - command.length - THEN.length), next: command }
   }
   // A defect: the place is worth more to whoever reports it than a polite sentence.
   const stack = err instanceof Error ? (err.stack ?? err.message) : String(err)
   const [what = '', where = ''] = stack.split('\n')
-  return clean(`internal error: ${what.trim()} ${where.trim()}`.trim(), MAX_LINE)
+  return { text: clean(`internal error: ${what.trim()} ${where.trim()}`.trim(), MAX_LINE) }
+}
+
+/** The same in one line, without the program's name: `<message>; next: <command>`. */
+export function errorLine(err: unknown, program?: string): string {
+  const { text, next } = errorWords(err, program)
+  return next === undefined ? text : `${text}${THEN}${next}`
 }
 
 function message(err: NetvmError): string {

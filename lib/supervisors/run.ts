@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { monotonicMs, now } from '../base/clock.ts'
-import { errnoOf } from '../base/files.ts'
+import { errorWords, type Words } from '../base/errors.ts'
 import { statePath } from '../base/paths.ts'
 import type { Node, Receipt, ReceiptAction } from '../base/types.ts'
 import { text } from '../report/codes.ts'
@@ -21,7 +21,7 @@ export class Run<O extends Observed, A, M extends object> {
   readonly #path: string
   /** The memory on disk, as far as this run knows. */
   #stored: M | undefined
-  /** It was reported that the memory cannot be written; once a run is enough. */
+  /** The memory cannot be written; to report that once a run is enough. */
   #unkept = false
 
   constructor(
@@ -41,7 +41,7 @@ export class Run<O extends Observed, A, M extends object> {
   /** The look with the pause that is in force now; one that an earlier look had may be over. */
   withPause(look: O): O {
     const { intent, corrupt } = readIntent(this.t.p, this.node.name)
-    if (corrupt) this.#sayCorrupt(corrupt, { more: '' })
+    if (corrupt) this.#sayCorrupt(corrupt, { more: '', next: `box node resume ${this.node.name}` })
     const { paused: _, ...rest } = look
     const on = intent && isPaused(intent, now(this.t.p))
     return { ...rest, ...(on && { paused: { by: intent.by, reason: intent.reason } }) } as O
@@ -70,11 +70,11 @@ export class Run<O extends Observed, A, M extends object> {
   keep(memory: M): void {
     const reported = this.#unkept
     const problem = memory === this.#stored ? undefined : this.record(memory)
-    if (problem !== undefined && !reported) this.#sayNotKept(problem, this.t.p.state)
+    if (problem !== undefined && !reported) this.#sayNotKept(problem)
   }
 
   /** @returns why the memory cannot be written, or undefined. @throws that, where it is vital */
-  record(memory: M): string | undefined {
+  record(memory: M): Words | undefined {
     try {
       if (this.s.memory.blank?.(memory)) rmSync(this.#path, { force: true })
       else writeState(this.#path, memory)
@@ -83,7 +83,7 @@ export class Run<O extends Observed, A, M extends object> {
     } catch (err) {
       if (this.s.memory.vital) throw err
       this.#unkept = true
-      return `cannot write ${this.#path}: ${errnoOf(err)}`
+      return errorWords(err)
     }
   }
 
@@ -91,8 +91,8 @@ export class Run<O extends Observed, A, M extends object> {
     for (const line of lines) this.t.log.write(this.node.name, line)
   }
 
-  #sayNotKept(why: string, dir: string): void {
-    this.say([{ level: 'WARN', ...said('state-not-kept', { why }), next: `df ${dir}` }])
+  #sayNotKept({ text: why, ...next }: Words): void {
+    this.say([{ level: 'WARN', ...said('state-not-kept', { why }), ...next }])
   }
 
   /** Says, pages and leaves behind what the run found and did. */
@@ -108,7 +108,7 @@ export class Run<O extends Observed, A, M extends object> {
       if (s.history && isNews(outcome.receipt, ended.observation?.last))
         (await import('../store/receipt-history.ts')).keepReceipt(t.p, outcome.receipt)
     } catch (err) {
-      this.#sayNotKept(`cannot write the receipt: ${errnoOf(err)}`, t.p.receipts)
+      this.#sayNotKept(errorWords(err))
     }
     return outcome
   }

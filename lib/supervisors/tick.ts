@@ -1,7 +1,7 @@
 import { attempt } from '../base/attempt.ts'
 import { monotonicMs, now } from '../base/clock.ts'
 import { sleep } from '../base/deadline.ts'
-import { errorLine, LockedError } from '../base/errors.ts'
+import { errorWords, LockedError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Layer, Node, Verdict } from '../base/types.ts'
 import type { Line } from '../report/line.ts'
@@ -132,11 +132,11 @@ export async function tickSafely<O extends Observed, A, M extends object>(
   try {
     return await tick(s, t, node, given)
   } catch (err) {
-    const why = errorLine(err)
+    const { text: why, next = s.next(node.name) } = errorWords(err)
     const locked = err instanceof LockedError
     const code = locked ? 'locked' : 'run-failed'
     const verdict: Verdict = { ...verdictOf(code, [], { why }), layer }
-    const failed: Line = { level: 'WARN', code, text: `cannot tell: ${why}`, next: s.next(node.name) }
+    const failed: Line = { level: 'WARN', code, text: `unknown: ${why}`, next }
     const run = new Run(s, t, node, given.began ?? monotonicMs())
     const decision: Decision<A, M> = {
       verdict,

@@ -1,5 +1,6 @@
 import type { Config } from '../base/config.ts'
 import type { Deadline } from '../base/deadline.ts'
+import type { Words } from '../base/errors.ts'
 import type { Paths } from '../base/paths.ts'
 import type {
   LayerMark,
@@ -120,7 +121,7 @@ export interface Round<O, A, M> {
   /** The decision that took the lock. */
   readonly asked: Decision<A, M>
   /** Writes the memory durably, before anything is touched. @returns why that cannot be done, or undefined */
-  record(memory: M): string | undefined
+  record(memory: M): Words | undefined
   /** Reports now what is not to wait for the end of the run. */
   say(lines: readonly Line[]): void
 }

@@ -98,7 +98,7 @@ test('curl missing: cannot tell, exit 2, nothing is done', async () => {
   assert.equal(ran.code, 2)
   assert.match(
     host.log(),
-    rx`WARN \[muse\] cannot tell: ${says('cdp-unseen', { why: /.*curl.*/ })} \{cdp-unseen\}`,
+    rx`WARN \[muse\] unknown: ${says('cdp-unseen', { why: /.*curl.*/ })} \{cdp-unseen\}`,
   )
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
 })
@@ -107,7 +107,7 @@ test('hidden processes: cannot tell, exit 2, no relaunch', async () => {
   rmSync(join(host.dir, 'proc/1'), { recursive: true })
   const ran = await host.run()
   assert.equal(ran.code, 2)
-  assert.match(host.log(), rx`WARN \[muse\] cannot tell: ${says('process-unseen')} \{process-unseen\}`)
+  assert.match(host.log(), rx`WARN \[muse\] unknown: ${says('process-unseen')} \{process-unseen\}`)
   assert.ok(!host.calls().some((c) => c.startsWith('systemctl')))
 })
 

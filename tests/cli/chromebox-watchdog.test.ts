@@ -264,7 +264,10 @@ test('state that cannot be written: a dead browser comes back once, a living one
   // Nobody, root included, can make a file there.
   symlinkSync('/sys/kernel', join(host.dir, 'var/lib/netvm/chromebox-watchdog'))
   assert.equal((await host.run()).code, 0, host.log())
-  assert.match(host.log(), /WARN \[muse\] cannot write .* \{state-not-kept\}; next: df /)
+  assert.match(
+    host.log(),
+    /WARN \[muse\] cannot open .*muse\.json: permission denied \(EACCES\): .* \{state-not-kept\}; next: namei -l /,
+  )
   process.kill(Number(host.read('main.pid')), 'SIGKILL')
   await until('it has ended', () => !existsSync(`/proc/${host.read('main.pid').trim()}/exe`))
   assert.equal((await host.run()).code, 1)

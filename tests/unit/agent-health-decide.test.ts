@@ -238,7 +238,7 @@ describe('agent-health: lines', () => {
       `WARN ${HTTP_500}; ${text('fresh', { seconds: 12 })}`,
     ])
     const lost = look({ finding: unknown('no-slot', 'no slot', 'cdp') })
-    assert.deepEqual(lines(lost, struck, 'ok'), ['WARN cannot tell: no slot'])
+    assert.deepEqual(lines(lost, struck, 'ok'), ['WARN unknown: no slot'])
     assert.deepEqual(lines(lost, struck, 'no-slot'), [])
     assert.deepEqual(lines(look({ finding: judgeStatus(200) }), freshMemory), [])
     assert.deepEqual(lines(look({ paused: PAUSED }), struck), [])

@@ -41,7 +41,7 @@ describe('whatever the evidence says', () => {
 
   it('ACTIVE [*] needs a run of the watchdog that found no fault, of this boot, young enough, after the node’s start', () => {
     let said = 0
-    check(evidence, (e) => {
+    const judge = (e: Evidence) => {
       const v = decide(withLive(blind, e))
       if (v.beneath !== 'ACTIVE [*]') return
       said++
@@ -67,7 +67,9 @@ describe('whatever the evidence says', () => {
         assert.equal(e.units.value.timers['chromebox-watchdog'].state, 'armed')
         assert.ok(e.units.value.browser.active || e.units.value.browser.changing)
       }
-    })
+    }
+    // Such evidence is rare: some three thousand cases have none.
+    for (let rounds = 0; rounds < 20 && said === 0; rounds++) check(evidence, judge)
     // A property about something that never happens would prove nothing.
     assert.ok(said > 0, 'the generator makes such evidence')
   })

@@ -130,7 +130,7 @@ function linesOf(
   const code = verdict.code as Code
   const repeated = look.last?.verdict.code === code
   if (state === 'unknown') {
-    const lost = { level: 'WARN', text: `cannot tell: ${reason}`, code, next: lookAt(name, verdict) } as const
+    const lost = { level: 'WARN', text: `unknown: ${reason}`, code, next: lookAt(name, verdict) } as const
     return repeated ? [] : [lost]
   }
   const changed = noteLines(name, notes)

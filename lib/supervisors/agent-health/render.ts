@@ -26,7 +26,7 @@ function sentence(o: Outcome, dryRun: boolean): string {
   const { node, decision, receipt } = o
   const { state, reason } = decision.verdict
   const parts = [state === 'healthy' ? 'ok' : reason]
-  if (state === 'unknown') parts[0] = `cannot tell: ${reason}`
+  if (state === 'unknown') parts[0] = `unknown: ${reason}`
   if (receipt.extra.circuit !== 'closed') parts.push(`circuit ${receipt.extra.circuit}`)
   const guard = decision.guard?.text
   if (guard !== undefined) {

@@ -77,10 +77,11 @@ async function relaunch(t: Tick, node: Node, round: Round): Promise<Done> {
       const begun = beginAttempt(memory, at, { reason: decision.verdict.reason, ended, quickDeath })
       const problem = round.record(begun)
       if (problem !== undefined) {
-        const why = unrecorded(observation, memory, { problem, alive }, at, t.config)
+        const { text, ...next } = problem
+        const why = unrecorded(observation, memory, { problem: text, alive }, at, t.config)
         if (why !== undefined) return why
-        const lost = said('state-not-kept', { why: `${problem}: this attempt will not be remembered` })
-        round.say([{ level: 'WARN', ...lost, next: `df ${t.p.state}` }])
+        const lost = said('state-not-kept', { why: `${text}: this attempt will not be remembered` })
+        round.say([{ level: 'WARN', ...lost, ...next }])
       }
       memory = begun
       round.say(decision.lines)

@@ -261,7 +261,7 @@ function cannotTell(
   const { layer, code, reason: note } = verdict
   const marked = !layer || seen.some((s) => s.state === 'unknown')
   const marks = fill(marked ? seen : [...seen, { layer, state: 'unknown', code, note }])
-  const line: Line = { level: 'WARN', code: codeOf(verdict), text: `cannot tell: ${note}`, next: why(o.node) }
+  const line: Line = { level: 'WARN', code: codeOf(verdict), text: `unknown: ${note}`, next: why(o.node) }
   return { verdict, marks, actions: [], memory, pages, lines: [line] }
 }
 

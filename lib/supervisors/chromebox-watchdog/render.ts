@@ -58,7 +58,7 @@ function verdictLine(node: Node, outcome: Outcome): string {
   const { decision } = outcome
   const { verdict } = decision
   const parts = [verdict.state === 'healthy' ? 'healthy' : verdict.reason]
-  if (verdict.state === 'unknown' && verdict.code !== 'paused') parts[0] = `cannot tell: ${verdict.reason}`
+  if (verdict.state === 'unknown' && verdict.code !== 'paused') parts[0] = `unknown: ${verdict.reason}`
   if (decision.guard) parts.push(decision.guard.text)
   for (const a of outcome.actions) {
     const [ok, failed] = OUTCOME[a.kind] ?? [`${a.kind} helped after`, `${a.kind} did not help after`]
