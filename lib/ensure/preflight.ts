@@ -43,9 +43,9 @@ function refusal(code: 'ENOTDIR' | 'ENOSPC', path: string): Error {
 
 /** An error after the row became active says so, and how to take that back. */
 export function rowLeft(err: unknown, name: string): unknown {
-  const told = fromOs(err)
-  if (!(told instanceof NetvmError)) return told
-  const { exitCode, next } = told
-  const message = `${told.message}; the row of ${name} is active now: \`netvm-node-down ${name}\` takes it back`
+  const fault = fromOs(err)
+  if (!(fault instanceof NetvmError)) return fault
+  const { exitCode, next } = fault
+  const message = `${fault.message}; the row of ${name} is active now: \`netvm-node-down ${name}\` takes it back`
   return new NetvmError(message, { exitCode, next, cause: err })
 }

@@ -1,3 +1,4 @@
+import { attempt } from '../base/attempt.ts'
 import { textOf } from '../base/files.ts'
 import { type Paths, profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
@@ -44,12 +45,8 @@ export function lookForBrowsers(
   const { proc } = p
   const unseen = (why: string) => new Map(nodes.map(({ name }) => [name, { seen: false, why } as const]))
   if (!sight.processes.seen) return unseen(sight.processes.why)
-  let started: ReturnType<typeof startedAsBrowsers>
-  try {
-    started = startedAsBrowsers(p)
-  } catch {
-    return unseen(`cannot list ${proc}`)
-  }
+  const started = attempt(() => startedAsBrowsers(p))
+  if (started === undefined) return unseen(`cannot list ${proc}`)
   const uptime = readUptime(proc) ?? 0
   return new Map(
     nodes.map(({ name, netns }) => {

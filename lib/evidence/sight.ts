@@ -1,4 +1,5 @@
 import { networkInterfaces } from 'node:os'
+import { attempt } from '../base/attempt.ts'
 import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Look, Receipt } from '../base/types.ts'
@@ -102,12 +103,7 @@ function ownAddresses(p: Paths): ReadonlySet<string> {
   // No such file in a kernel without it, or below a /proc that does not know this process.
   const table = textOf(`${p.proc}/net/fib_trie`)
   if (table !== undefined) return localAddresses(table)
-  const found = new Set<string>()
-  try {
-    for (const list of Object.values(networkInterfaces()))
-      for (const a of list ?? []) if (a.family === 'IPv4') found.add(a.address)
-  } catch {
-    // Without netlink (a unit without AF_NETLINK) nothing is known of interfaces; see `judgeSight`.
-  }
-  return found
+  // Without netlink (a unit without AF_NETLINK) nothing is known of interfaces; see `judgeSight`.
+  const all = Object.values(attempt(networkInterfaces) ?? {}).flatMap((list) => list ?? [])
+  return new Set(all.filter((a) => a.family === 'IPv4').map((a) => a.address))
 }

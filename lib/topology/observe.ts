@@ -9,7 +9,6 @@ import { startedAsBrowsers } from '../browser/processes.ts'
 import {
   describeProcess,
   listenersEverywhere,
-  type NetListener,
   namespaceNames,
   type OwnedListener,
   ownersOf,
@@ -100,16 +99,15 @@ async function lookInside(p: Paths, name: string): Promise<InsideLook> {
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
   const all = await listenersEverywhere(p, DEADLINE_MS)
   if (!all.seen) return all
-  const ours = [...all.value.filter((l) => l.netns.startsWith('warp-')), ...hostListeners(p)]
+  // Of the host itself those on addresses of nodes (10.201.0.0/16): relays in the wrong place. A kernel without this
+  // file has shown nothing of the namespaces either.
+  const own = parseTcpTable(textOf(`${p.proc}/self/net/tcp`) ?? '').map((l) => ({ ...l, netns: HOST }))
+  const ours = [
+    ...all.value.filter((l) => l.netns.startsWith('warp-')),
+    ...own.filter((l) => l.address.startsWith('10.201.')),
+  ]
   const owners = ownersOf(p, new Set(ours.map((l) => l.inode)))
   return { seen: true, value: ours.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] })) }
-}
-
-/** Listeners of the host itself on addresses that belong to nodes (10.201.0.0/16): a relay in the wrong place. */
-function hostListeners(p: Paths): NetListener[] {
-  // A kernel without this file has shown nothing of the namespaces either.
-  const all = parseTcpTable(textOf(`${p.proc}/self/net/tcp`) ?? '')
-  return all.flatMap((l) => (l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : []))
 }
 
 async function lookUnits(): Promise<Look<UnitSeen[]>> {
