@@ -12,18 +12,12 @@ const BLOCKS = 32
  * Before the row of a node is made active: whether the rest could follow. The row comes first, so that a run that
  * is cut short can be finished by another one; what can be known to fail must not leave a row behind.
  * Looks only, and writes nothing.
- * @throws NetvmError (2) or RootError (77): systemd that cannot be asked, a full or read-only file system, a file
- *   where a directory of ours should be
+ * @throws NetvmError (2) when systemd cannot be asked; the file system's error where it is full or read-only, or a file
+ *   is where a directory of ours should be (`fromOs` makes it one for people)
  */
 export async function preflight({ p, config }: EnsureContext): Promise<void> {
   const dirs = [p.locks, p.receipts, p.queue, p.state, p.nodesDir, p.unitDir, dirname(config.registry)]
-  for (const dir of dirs) {
-    try {
-      writable(dir)
-    } catch (err) {
-      throw fromOs(err)
-    }
-  }
+  for (const dir of dirs) writable(dir)
   await askSystemd(['-.mount'], ['ActiveState'])
 }
 

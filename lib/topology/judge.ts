@@ -65,7 +65,7 @@ function judgeNode(look: FleetLook, node: Node): NodeTopology {
   const layers = seen === undefined ? new Map() : layersOf(seen, look.now)
   const part = (of: PartMark['part']): PartMark => {
     const { state, note = '', code } = layers.get(of) ?? { state: 'unknown', note: 'not asked' }
-    return { part: of, state, note, ...(code === undefined ? {} : { code }) }
+    return { part: of, state, note, code }
   }
   return {
     node: node.name,
