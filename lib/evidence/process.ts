@@ -5,7 +5,7 @@ import type { Node } from '../base/types.ts'
 import { mainProcess, startedAsBrowsers } from '../browser/processes.ts'
 import { netnsInode } from '../host/netns.ts'
 import { namespaceOf, readRunning, readUptime } from '../host/proc.ts'
-import { type Sight, untold } from './sight.ts'
+import { hostsUnknown, type Sight } from './sight.ts'
 import type { LiveFacts } from './types.ts'
 
 /**
@@ -34,7 +34,7 @@ export function inUnit(cgroup: string, unit: string): boolean {
   })
 }
 
-const NOT_FOUND = { seen: false, why: `not found, and ${untold('PID')}` } as const
+const NOT_FOUND = { seen: false, why: `not found, and ${hostsUnknown('PID')}` } as const
 
 /** Per node whether its browser's main process runs, or why that cannot be known. */
 export function lookForBrowsers(
