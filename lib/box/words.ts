@@ -20,11 +20,8 @@ const STATUS = {
 /** Words and their meanings as a block of lines, for a help. */
 function glossary(words: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(words).map((word) => word.length))
-  return [
-    '',
-    'The words:',
-    ...Object.entries(words).map(([w, what]) => `  ${w.padEnd(width)}  ${what}`),
-  ].join('\n')
+  const lines = Object.entries(words).map(([w, what]) => `  ${w.padEnd(width)}  ${what}`)
+  return ['', 'The words:', ...lines].join('\n')
 }
 
 export const statusWords = (): string => glossary(STATUS)

@@ -47,12 +47,10 @@ async function proof(ctx: EnsureContext, seen: Observation, nodes: readonly stri
     // A timer that has none to read is judged by the release's.
     return seen.units[`${unitOf(supervisor, node)}.timer`]?.periodMs ?? PERIOD_MS[supervisor]
   }
-  const hook = (node: string) => hookBy(textIfThere(hookPath(ctx, node)))
+  const hook = (node: string) => {
+    // A torn record is none.
+    const made = fromJson(textIfThere(hookPath(ctx, node)) ?? '', record({ by: text }))
+    return made && clean(made.by, 60)
+  }
   return prove({ nowMs: at.bootMs, nodes, journal, receipt, periodMs, hook })
-}
-
-/** Who made the node's supervision, from the record that ensure leaves; a torn record is none. */
-function hookBy(json: string | undefined): string | undefined {
-  const made = fromJson(json ?? '', record({ by: text }))
-  return made && clean(made.by, 60)
 }

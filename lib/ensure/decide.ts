@@ -204,14 +204,12 @@ function orphanFindings(orphan: Orphan): Finding[] {
       ? []
       : [{ kind: 'remove-files', paths: orphan.files }, { kind: 'reload' }]
   if (enabled.length > 0 || stop.length > 0) {
-    const actions = [
+    const ends = [
       ...stop.flatMap((unit) => act(unit, 'stop')),
       ...enabled.flatMap((unit) => act(unit, 'disable')),
-      ...removal,
     ]
-    findings.push(
-      repair(name, 'orphan-supervised', `still supervised, but ${row}`, actions, 'supervision removed'),
-    )
+    const says = `still supervised, but ${row}`
+    findings.push(repair(name, 'orphan-supervised', says, [...ends, ...removal], 'supervision removed'))
   } else if (removal.length > 0) {
     findings.push(repair(name, 'orphan-files', `unit settings are left, but ${row}`, removal, 'removed'))
   }

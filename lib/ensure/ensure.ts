@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { now } from '../base/clock.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import { present } from '../base/present.ts'
-import type { Node } from '../base/types.ts'
 import { readRegistry } from '../registry/read.ts'
 import { withLock } from '../store/lock.ts'
 import { writeState } from '../store/state.ts'
@@ -17,15 +16,6 @@ import type { Finding, Note } from './types.ts'
 const LOCK_WAIT_MS = 60_000
 /** A repair may show what could not be seen before it (a timer whose unit file was missing). */
 const ROUNDS = 3
-
-interface EnsureResult {
-  readonly did: readonly Note[]
-  readonly left: readonly Note[]
-  readonly exitCode: ExitCode
-  readonly node?: Node
-  /** The row was made, or made active, by this run. */
-  readonly activated: boolean
-}
 
 interface EnsureTarget {
   /** One node; absent means all of this host. */
@@ -58,13 +48,13 @@ function nextOf(f: Finding): string | undefined {
 /** What stayed after it was acted on: doing so again would change as little. */
 function futile(f: Finding, refused: ReadonlyMap<string, string>): Note {
   if (f.actions.length === 0) return unrepaired(f)
-  const units = unitsOf(f)
+  const units = actedOn(f)
   const why = units.map((unit) => refused.get(unit)).find((text) => text !== undefined)
   const next = ['systemctl status', ...units.slice(0, 1)].join(' ')
   return { scope: f.scope, text: `${f.says}, and still is: ${why ?? `${f.did}, to no effect`}`, next }
 }
 
-function unitsOf(f: Finding): string[] {
+function actedOn(f: Finding): string[] {
   return f.actions.flatMap((a) => ('unit' in a ? [a.unit] : []))
 }
 
@@ -77,12 +67,9 @@ function key({ scope, code, actions, next = '' }: Finding): string {
 /**
  * Makes supervision as the registry says, of one node or of all, under the fleet lock: two runs at once do
  * one after the other what is left to do.
+ * @returns what was done and what is left; of one node its row, and whether this run made the row or made it active
  */
-export async function ensure(
-  ctx: EnsureContext,
-  target: EnsureTarget,
-  onWait?: (message: string) => void,
-): Promise<EnsureResult> {
+export async function ensure(ctx: EnsureContext, target: EnsureTarget, onWait?: (message: string) => void) {
   const doing = `making supervision of ${target.node ?? 'all nodes'} as the registry says`
   const opts = { waitMs: LOCK_WAIT_MS, ...(onWait && { onWait }) }
   // A mistake needs no lock, and leaves none behind.
@@ -95,8 +82,8 @@ export async function ensure(
     const left = await repairAll(ctx, target, did).catch((err) => {
       throw row?.activated ? rowLeft(err, row.node.name) : err
     })
-    const exitCode = left.length > 0 ? EXIT.UNHEALTHY : EXIT.OK
-    return { did, left, exitCode, activated: row?.activated === true, ...(row && { node: row.node }) }
+    const exitCode: ExitCode = left.length > 0 ? EXIT.UNHEALTHY : EXIT.OK
+    return { did, left, exitCode, activated: row?.activated === true, node: row?.node }
   })
 }
 
@@ -109,9 +96,9 @@ async function repairAll(ctx: EnsureContext, target: EnsureTarget, did: Note[]):
   for (let round = 0; ; round++) {
     const seen = await observe(ctx, target.node)
     findings = decideDrift(seen).filter((f) => inScope(f, target))
-    // A command that ended well is no proof: what was done is said when it is seen.
+    // A command that succeeded is no proof: a repair is reported when it is seen.
     const still = new Set(findings.filter((f) => f.actions.length > 0).map(key))
-    const repaired = (f: Finding) => !still.has(key(f)) && unitsOf(f).every((unit) => !refused.has(unit))
+    const repaired = (f: Finding) => !still.has(key(f)) && actedOn(f).every((unit) => !refused.has(unit))
     for (const f of todo.filter(repaired)) did.push({ scope: f.scope, text: `${f.says}: ${f.did}` })
     todo = findings.filter((f) => f.actions.length > 0 && !tried.has(key(f)))
     if (todo.length === 0 || round === ROUNDS) break

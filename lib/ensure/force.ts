@@ -119,16 +119,12 @@ function judgeLoaded(
 
 /** The command that takes away the files in which somebody else set one of `keys`; undefined when there is none. */
 export function removeForeign(look: UnitLook | undefined, keys: RegExp, then = ''): string | undefined {
-  return remove(
-    (look?.foreign ?? []).filter((f) => f.keys.some((key) => keys.test(key))),
-    then,
-  )
+  const files = (look?.foreign ?? []).filter((f) => f.keys.some((key) => keys.test(key)))
+  return files.length === 0 ? undefined : remove(files, then)
 }
 
-function remove(files: readonly ForeignFile[], then: string): string | undefined {
-  if (files.length === 0) return undefined
-  return `rm ${files.map((f) => f.path).join(' ')} && systemctl daemon-reload${then}`
-}
+const remove = (files: readonly ForeignFile[], then: string): string =>
+  `rm ${files.map((f) => f.path).join(' ')} && systemctl daemon-reload${then}`
 
 /** The command for a unit that systemd refuses to load: a file is only taken away when it must be that one. */
 export function refusedNext(unit: string, look: UnitLook): string {

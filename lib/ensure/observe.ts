@@ -49,21 +49,10 @@ const PROPS = [
   'DropInPaths',
 ]
 
-/** The kinds of unit that carry a node's name, as patterns for `systemctl list-units`. */
-const INSTANCES = ['netvm-node@*.target', 'chromebox-watchdog@*.timer', 'chromebox-watchdog@*.service']
-const RUNNING = ['chromebox@*.service', 'cdp-relay@*', 'netvm-netns@*.service', 'netvm-tunnel@*.service']
-
 /** Every unit file the product installs. */
 export const UNIT_FILES = [
-  'netvm-node@.target',
-  'netvm-netns@.service',
-  'netvm-tunnel@.service',
-  'chromebox@.service',
+  ...Object.values(unitsOf('')),
   'chromebox-ended@.target',
-  'cdp-relay@.socket',
-  'cdp-relay@.service',
-  'chromebox-watchdog@.service',
-  'chromebox-watchdog@.timer',
   ...LOOPS.flatMap((loop) => [`${loop}.service`, `${loop}.timer`]),
 ]
 
@@ -76,7 +65,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
   const { p } = ctx
   const parsed = readRegistry(p, ctx.config)
   const active = activeLocalNodes(parsed, hostname()).filter((n) => only === undefined || n.name === only)
-  const known = only === undefined ? await knownInstances(p) : NONE
+  const known = only === undefined ? await knownInstances(p) : undefined
   const units = [
     ...active.flatMap(({ name }) => {
       const { timer, watchdog, target } = unitsOf(name)
@@ -96,7 +85,7 @@ export async function observe(ctx: EnsureContext, only?: string): Promise<Observ
       const tunnel = tunnelConfigured(p, node.name)
       return { node, files, queueReady: queueReady(p, node.name), tunnelConfigured: tunnel }
     }),
-    orphans: orphans(p, parsed, known),
+    orphans: known === undefined ? [] : orphans(p, parsed, known),
     rowErrors: parsed.errors
       .filter((e) => only === undefined || e.name === only)
       .map((e) => ({
@@ -183,20 +172,13 @@ function commands(shown: string): string[] {
   return Array.from(shown.matchAll(/ argv\[\]=(.*?) ; ignore_errors=/g), (m) => m[1] ?? '')
 }
 
-interface Known {
-  readonly names: ReadonlySet<string>
-  /** Units with a node's name that systemd has active. */
-  readonly active: readonly string[]
-  /** Units that systemd has enabled. */
-  readonly linked: readonly string[]
-}
-
-const NONE: Known = { names: new Set(), active: [], linked: [] }
-
-/** Every node name that the host's units and our files still carry, whatever the registry says. */
-async function knownInstances(p: Paths): Promise<Known> {
+/**
+ * Every node name that the host's units and our files still carry, whatever the registry says, and with it the units
+ * that systemd has active, and those that it has enabled (`linked`).
+ */
+async function knownInstances(p: Paths) {
   const argv = ['systemctl', 'list-units', '--plain', '--no-legend', '--no-pager']
-  const states = ['--state=active,activating,reloading,deactivating', '--', ...INSTANCES, ...RUNNING]
+  const states = ['--state=active,activating,reloading,deactivating', '--', ...Object.values(unitsOf('*'))]
   const listed = await run([...argv, ...states], { deadlineMs: 5000 })
   const active = Array.from(listed.stdout.matchAll(/^\s*(\S*@\S*)/gm), (m) => m[1] ?? '')
   const linked = ['timers.target.wants', 'multi-user.target.wants'].flatMap((d) =>
@@ -212,7 +194,11 @@ async function knownInstances(p: Paths): Promise<Known> {
   return { names: new Set(names.filter(isNodeName)), active, linked }
 }
 
-function orphans(p: Paths, parsed: ParsedRegistry, known: Known): Orphan[] {
+function orphans(
+  p: Paths,
+  parsed: ParsedRegistry,
+  known: Awaited<ReturnType<typeof knownInstances>>,
+): Orphan[] {
   // A refused row may be anybody's: its node was supervised, and a typo must not end that. When the row
   // does not even show its name, no name can be said to be gone.
   const refused = new Set(parsed.errors.map((e) => e.name))

@@ -12,18 +12,12 @@ const BLOCKS = 32
  * Before the row of a node is made active: whether the rest could follow. The row comes first, so that a run that
  * is cut short can be finished by another one; what can be known to fail must not leave a row behind.
  * Looks only, and writes nothing.
- * @throws NetvmError (2) or RootError (77): systemd that cannot be asked, a full or read-only file system, a file
- *   where a directory of ours should be
+ * @throws NetvmError (2) when systemd cannot be asked; the file system's error where it is full or read-only, or a file
+ *   is where a directory of ours should be (`fromOs` makes it one for people)
  */
 export async function preflight({ p, config }: EnsureContext): Promise<void> {
   const dirs = [p.locks, p.receipts, p.queue, p.state, p.nodesDir, p.unitDir, dirname(config.registry)]
-  for (const dir of dirs) {
-    try {
-      writable(dir)
-    } catch (err) {
-      throw fromOs(err)
-    }
-  }
+  for (const dir of dirs) writable(dir)
   await askSystemd(['-.mount'], ['ActiveState'])
 }
 
@@ -43,9 +37,9 @@ function refusal(code: 'ENOTDIR' | 'ENOSPC', path: string): Error {
 
 /** An error after the row became active says so, and how to take that back. */
 export function rowLeft(err: unknown, name: string): unknown {
-  const told = fromOs(err)
-  if (!(told instanceof NetvmError)) return told
-  const { exitCode, next } = told
-  const message = `${told.message}; the row of ${name} is active now: \`netvm-node-down ${name}\` takes it back`
+  const fault = fromOs(err)
+  if (!(fault instanceof NetvmError)) return fault
+  const { exitCode, next } = fault
+  const message = `${fault.message}; the row of ${name} is active now: \`netvm-node-down ${name}\` takes it back`
   return new NetvmError(message, { exitCode, next, cause: err })
 }

@@ -2,7 +2,7 @@
 
 import { seconds } from '../base/text.ts'
 import { type Look, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
-import { unitOf } from '../evidence/owners.ts'
+import { LOOP_RUN_MS, unitOf } from '../evidence/owners.ts'
 import type { JournalFacts, JournalRun } from '../evidence/types.ts'
 import { SLACK_MS } from './finding.ts'
 import type { Note } from './types.ts'
@@ -72,7 +72,9 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   // A receipt is written before its run ends, so one that is younger than the last end on record is of a later run.
   const later = last !== undefined && receipt !== undefined && receipt.at.bootMs > last.endBootMs
   if (last?.outcome === 'failure' && !later) {
-    return say(false, failed(facts, last, receipt), last.failure?.next ?? journal)
+    const ago = seconds(facts.nowMs - last.endBootMs)
+    const why = last.failure?.text ?? receipt?.verdict.reason
+    return say(false, `last run failed ${ago} ago${why ? `: ${why}` : ''}`, last.failure?.next ?? journal)
   }
   // The loops watch all rows in one run: their receipt says that this row was among them.
   if (receipt === undefined || facts.nowMs - receipt.at.bootMs > limit) {
@@ -90,9 +92,6 @@ function proveRuns(facts: ProofFacts, supervisor: Supervisor, node: string): Poi
   return say(true, `last run ${seconds(age)} ago, healthy${source}, ${silence(facts, runs)}`)
 }
 
-/** What one run of a loop may take, in milliseconds: the TimeoutStartSec of its unit. */
-const LOOP_RUN_MS = 280_000
-
 /**
  * The last run, as far as this node goes. One over all rows fails for any of them: when it says nothing of this one
  * and has left its receipt in that time, it did not fail here.
@@ -103,11 +102,6 @@ function judged(last: JournalRun | undefined, receipt: Ran | undefined): Journal
   }
   const its = receipt !== undefined && receipt.at.bootMs > last.endBootMs - LOOP_RUN_MS
   return its ? { ...last, outcome: 'success' } : last
-}
-
-function failed(facts: ProofFacts, last: JournalRun, receipt: Ran | undefined): string {
-  const why = last.failure?.text ?? receipt?.verdict.reason
-  return `last run failed ${seconds(facts.nowMs - last.endBootMs)} ago${why ? `: ${why}` : ''}`
 }
 
 function silence(facts: ProofFacts, runs: readonly JournalRun[]): string {

@@ -104,8 +104,7 @@ async function append(
 
 function portOverride(): number | undefined {
   const text = process.env.CDP_PORT_OVERRIDE
-  if (text === undefined || text === '') return undefined
-  return parsePort(text, 'CDP_PORT_OVERRIDE')
+  return text ? parsePort(text, 'CDP_PORT_OVERRIDE') : undefined
 }
 
 /** @throws UsageError naming where the port was given */

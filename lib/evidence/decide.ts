@@ -89,8 +89,8 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
   }
   const missing = layers.find((l) => !isHealthy(facts, heard, l))
   if (missing !== undefined) {
-    const untold = heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor))
-    if (untold) return { word: 'DEGRADED', reason: text('last-run-failed') }
+    const nowhere = heard.statements.some((s) => s.failedSomewhere && s === newest(heard, s.supervisor))
+    if (nowhere) return { word: 'DEGRADED', reason: text('last-run-failed') }
     return { word: 'UNKNOWN', on: missing, reason: notSeen(facts, heard, missing) }
   }
   if (answers) return { word: 'ACTIVE', on: at('cdp'), reason: '' }

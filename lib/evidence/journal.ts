@@ -1,4 +1,5 @@
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
+import { present } from '../base/present.ts'
 import { fromJson, type Json, object } from '../base/shape.ts'
 import { clean, seconds } from '../base/text.ts'
 import { type Look, SUPERVISORS, type Supervisor } from '../base/types.ts'
@@ -58,8 +59,8 @@ export async function lookAtJournal(
   const damaged = /truncated|corrupted/i.test(r.stderr) ? clean(r.stderr.trim(), 120) : undefined
   return (node) => {
     const f = facts.get(node) ?? { runs: [] }
-    const late = begins === undefined || f.runs.length > 0 ? {} : { begins }
-    return { seen: true, value: { ...f, ...late, ...(damaged === undefined ? {} : { incomplete: damaged }) } }
+    const late = f.runs.length > 0 ? undefined : begins
+    return { seen: true, value: { runs: f.runs, incomplete: damaged ?? f.incomplete, begins: late } }
   }
 }
 
@@ -171,17 +172,12 @@ export function parseRuns(
         const lines = said.get(n) ?? []
         const failure = lines.findLast((l: Line) => meaning(l, l.level) === 'fault')
         const outcome = outcomeOf(id === UNIT_SUCCESS, lines)
-        const run = { supervisor: name.supervisor, endBootMs, outcome }
-        runs.get(n)?.push(failure === undefined || outcome === 'success' ? run : { ...run, failure })
+        const why = outcome === 'success' ? undefined : failure
+        runs.get(n)?.push(present({ supervisor: name.supervisor, endBootMs, outcome, failure: why }))
       }
     }
   }
-  return new Map(
-    nodes.map((n) => {
-      const why = incomplete.get(n)
-      return [n, { runs: runs.get(n) ?? [], ...(why === undefined ? {} : { incomplete: why }) }]
-    }),
-  )
+  return new Map(nodes.map((n) => [n, present({ runs: runs.get(n) ?? [], incomplete: incomplete.get(n) })]))
 }
 
 /** Does "Suppressed N messages from X" take lines away that could be about the node? */

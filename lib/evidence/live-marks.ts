@@ -7,12 +7,9 @@ import type { CdpAnswer, FactState, LiveFacts, Mark } from './types.ts'
 
 type LiveMark = Mark & { readonly layer: Layer }
 
-const mark = (layer: Layer, state: FactState, note = '', code?: string): LiveMark => ({
-  layer,
-  state,
-  note,
-  code,
-})
+function mark(layer: Layer, state: FactState, note = '', code?: string): LiveMark {
+  return { layer, state, note, code }
+}
 
 const reasonOf = ({ reason, evidence }: Verdict): string =>
   evidence.length === 0 ? reason : `${reason} (${evidence.join('; ')})`

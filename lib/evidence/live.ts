@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { attempt } from '../base/attempt.ts'
 import { mapBounded } from '../base/bounded.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
@@ -91,12 +92,9 @@ async function askNode(
  * (`ip netns` mounts the directory over itself, which keeps its device.)
  */
 function namesAreTheHosts(p: Paths, sight: Sight): boolean {
-  if (!sight.absenceCounts) return false
-  try {
-    return statSync(p.netnsDir).dev === statSync(p.run).dev
-  } catch {
-    return false
-  }
+  const device = (dir: string) => attempt(() => statSync(dir).dev)
+  const names = sight.absenceCounts ? device(p.netnsDir) : undefined
+  return names !== undefined && names === device(p.run)
 }
 
 /**

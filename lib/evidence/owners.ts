@@ -26,6 +26,12 @@ export const PERIOD_MS: Readonly<Record<Supervisor, number>> = {
   'agent-health': 300_000,
 }
 
+/**
+ * What one run of a loop over all rows may take, in milliseconds (its unit's TimeoutStartSec): its first receipts are
+ * that old at its end.
+ */
+export const LOOP_RUN_MS = 280_000
+
 /** Evidence older than this many periods is history. */
 export const MAX_PERIODS = 3
 

@@ -1,10 +1,11 @@
+import { attempt } from '../base/attempt.ts'
 import { textOf } from '../base/files.ts'
 import { type Paths, profileDir } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
 import { mainProcess, startedAsBrowsers } from '../browser/processes.ts'
 import { netnsInode } from '../host/netns.ts'
 import { namespaceOf, readRunning, readUptime } from '../host/proc.ts'
-import { type Sight, untold } from './sight.ts'
+import { hostsUnknown, type Sight } from './sight.ts'
 import type { LiveFacts } from './types.ts'
 
 /**
@@ -33,7 +34,7 @@ export function inUnit(cgroup: string, unit: string): boolean {
   })
 }
 
-const NOT_FOUND = { seen: false, why: `not found, and ${untold('PID')}` } as const
+const NOT_FOUND = { seen: false, why: `not found, and ${hostsUnknown('PID')}` } as const
 
 /** Per node whether its browser's main process runs, or why that cannot be known. */
 export function lookForBrowsers(
@@ -44,12 +45,8 @@ export function lookForBrowsers(
   const { proc } = p
   const unseen = (why: string) => new Map(nodes.map(({ name }) => [name, { seen: false, why } as const]))
   if (!sight.processes.seen) return unseen(sight.processes.why)
-  let started: ReturnType<typeof startedAsBrowsers>
-  try {
-    started = startedAsBrowsers(p)
-  } catch {
-    return unseen(`cannot list ${proc}`)
-  }
+  const started = attempt(() => startedAsBrowsers(p))
+  if (started === undefined) return unseen(`cannot list ${proc}`)
   const uptime = readUptime(proc) ?? 0
   return new Map(
     nodes.map(({ name, netns }) => {

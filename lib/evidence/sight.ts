@@ -1,4 +1,5 @@
 import { networkInterfaces } from 'node:os'
+import { attempt } from '../base/attempt.ts'
 import { textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import type { Look, Receipt } from '../base/types.ts'
@@ -34,7 +35,7 @@ const yes: Look<true> = { seen: true, value: true }
 const no = (why: string): { readonly seen: false; readonly why: string } => ({ seen: false, why })
 
 /** Why it is not known that a namespace of this shell is the host's. */
-export const untold = (kind: 'PID' | 'network'): string =>
+export const hostsUnknown = (kind: 'PID' | 'network'): string =>
   `no receipt says which ${kind} namespace is the host's`
 
 /** Looks at the shell we run in. */
@@ -67,14 +68,14 @@ export function judgeSight(s: Shell): Sight {
     : s.hostNs === undefined
       ? s.firstUserNs
         ? yes
-        : no(`${untold('PID')}, and this is a user namespace`)
+        : no(`${hostsUnknown('PID')}, and this is a user namespace`)
       : s.pid === s.hostNs.pid
         ? yes
         : no('own PID namespace')
   const network = (gateway: string): Look<true> => {
     if (s.hostNs !== undefined) return s.net === s.hostNs.net ? yes : no('own network namespace')
-    if (!s.firstUserNs) return no(`${untold('network')}, and this is a user namespace`)
-    return s.addresses.has(gateway) ? yes : no(untold('network'))
+    if (!s.firstUserNs) return no(`${hostsUnknown('network')}, and this is a user namespace`)
+    return s.addresses.has(gateway) ? yes : no(hostsUnknown('network'))
   }
   const blind: string[] = []
   if (!processes.seen) blind.push(`processes: ${processes.why}`)
@@ -102,12 +103,7 @@ function ownAddresses(p: Paths): ReadonlySet<string> {
   // No such file in a kernel without it, or below a /proc that does not know this process.
   const table = textOf(`${p.proc}/net/fib_trie`)
   if (table !== undefined) return localAddresses(table)
-  const found = new Set<string>()
-  try {
-    for (const list of Object.values(networkInterfaces()))
-      for (const a of list ?? []) if (a.family === 'IPv4') found.add(a.address)
-  } catch {
-    // Without netlink (a unit without AF_NETLINK) nothing is known of interfaces; see `judgeSight`.
-  }
-  return found
+  // Without netlink (a unit without AF_NETLINK) nothing is known of interfaces; see `judgeSight`.
+  const all = Object.values(attempt(networkInterfaces) ?? {}).flatMap((list) => list ?? [])
+  return new Set(all.filter((a) => a.family === 'IPv4').map((a) => a.address))
 }

@@ -1,7 +1,7 @@
 import { EXIT } from '../base/exit-codes.ts'
 import { type Layer, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { type Message, meaning } from './message.ts'
-import { MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
+import { LOOP_RUN_MS, MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
 import type { JournalRun, LogLine, Mark, NodeFacts, Source, TunnelFact, Unknown } from './types.ts'
 
 /**
@@ -121,9 +121,6 @@ function failure(
   const marks = new Map<Layer, Mark>(layer === undefined ? [] : [[layer, mark]])
   return { source, supervisor: s, atBootMs: at, marks, failedSomewhere: layer === undefined, healthy: false }
 }
-
-/** What one run of a loop over all rows may take (its unit's TimeoutStartSec): its first receipts are that old at its end. */
-const LOOP_RUN_MS = 280_000
 
 /** Where the exit statuses begin that systemd gives a program which it could not even start (systemd.exec(5)). */
 const NEVER_STARTED = 200

@@ -114,15 +114,15 @@ export interface JournalRun {
   readonly endBootMs: number
   readonly outcome: 'success' | 'failure' | 'locked'
   /** The last failure line the run printed for this node. */
-  readonly failure?: Message
+  readonly failure?: Message | undefined
 }
 
 export interface JournalFacts {
   readonly runs: readonly JournalRun[]
   /** Set when entries are known to be missing (rate limit, vacuumed): then a success proves nothing. */
-  readonly incomplete?: string
+  readonly incomplete?: string | undefined
   /** Why there may have been runs that are not in the journal: it does not reach back that far. */
-  readonly begins?: string
+  readonly begins?: string | undefined
 }
 
 export interface LogLine extends Message {

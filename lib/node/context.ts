@@ -1,6 +1,5 @@
-import type { Config } from '../base/config.ts'
 import { type Deadline, sleep } from '../base/deadline.ts'
-import type { Paths } from '../base/paths.ts'
+import type { EnsureContext } from '../ensure/observe.ts'
 import { askSystemd } from '../host/systemctl.ts'
 import { withLock } from '../store/lock.ts'
 
@@ -12,9 +11,7 @@ export const JOB_MS = 60_000
 export const POLL_MS = 100
 
 /** What bringing a node up and taking it down share. */
-export interface NodeContext {
-  readonly p: Paths
-  readonly config: Config
+export interface NodeContext extends EnsureContext {
   /** Prints one line of progress: what part of the node, what was done or seen. */
   readonly say: (part: string, text: string) => void
 }

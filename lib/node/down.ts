@@ -95,22 +95,16 @@ async function stopUnits(ctx: NodeContext, name: string, want: NetworkWant): Pro
   await systemctl(['disable'], [target, timer])
   await systemctl(['stop'], [target, timer])
   await systemctl(['stop'], [browser])
-  await watchdogEnd(watchdog)
+  // The browser's end starts the watchdog once more. It finds a retired row and ends; ended by us it would leave a
+  // failure in the journal that was none.
+  const state = async () => (await states([watchdog])).get(watchdog) ?? ''
+  await poll(deadlineIn(WATCHDOG_END_MS), state, (word) => word === 'inactive' || word === 'failed')
   await systemctl(['stop'], [socket, relay, tunnel, watchdog])
   // While the namespace has its name, who is in it can be found.
   await emptyNamespace(ctx, want)
   await systemctl(['stop'], [netns])
   await systemctl(['reset-failed'], Object.values(unitsOf(name)), true)
   if (running.length > 0) ctx.say('units', `stopped ${running.join(' ')}`)
-}
-
-/**
- * The browser's end starts the watchdog once more. It finds a retired row and ends; ended by us it would leave a
- * failure in the journal that was none.
- */
-async function watchdogEnd(unit: string): Promise<void> {
-  const state = async () => (await states([unit])).get(unit) ?? ''
-  await poll(deadlineIn(WATCHDOG_END_MS), state, (word) => word === 'inactive' || word === 'failed')
 }
 
 /** The units of a node that are not inactive, and their states. */

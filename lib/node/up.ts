@@ -21,7 +21,7 @@ import { readMemory, releaseMemory } from '../supervisors/chromebox-watchdog/mem
 import { readTunnelConf } from '../tunnel/conf-file.ts'
 import { tunnelConfigured } from '../tunnel/configured.ts'
 import { JOB_MS, type NodeContext, states, underLock } from './context.ts'
-import { type Part, verifyNode } from './verify.ts'
+import { verifyNode } from './verify.ts'
 
 const PROGRAM = 'netvm-node-up'
 
@@ -37,7 +37,9 @@ export async function nodeUp(
 ): Promise<ExitCode> {
   assertRow(ctx, assertNodeName(name), true)
   // A tunnel that cannot come up would be waited for, and then fail: refused before anything is changed.
-  if (tunnelConfigured(ctx.p, name)) readTunnelConf(ctx.p, name, ownerOf(ctx.p))
+  // Its keys must be root's; under a test root those of whoever runs the test.
+  const owner = ctx.p.root === '' ? 0 : (process.geteuid?.() ?? 0)
+  if (tunnelConfigured(ctx.p, name)) readTunnelConf(ctx.p, name, owner)
   return underLock(ctx, name, 'bringing the node up', async () => {
     const target = { node: name, row: { ...row, add: true }, by: PROGRAM, stage: 'settings' } as const
     const { did, node, activated } = await ensure(ctx, target)
@@ -56,17 +58,13 @@ async function whole(ctx: NodeContext, node: Node): Promise<ExitCode> {
   await network(ctx, node)
   await startMissing(ctx, node)
   const parts = await verifyNode(ctx, node)
-  for (const part of parts) ctx.say(part.part, partText(part))
+  for (const { part, ok, text, next } of parts)
+    ctx.say(part, ok ? text : `NOT OK: ${text}${next === undefined ? '' : `; next: ${next}`}`)
   const armed = await ensure(ctx, { node: name, by: PROGRAM })
   for (const { text } of armed.did) ctx.say('timers', text)
   for (const note of armed.left) ctx.say('left', noteLine(note))
   await systemctl(['start', '--no-block'], [unitsOf(name).target])
   return parts.every((part) => part.ok) && armed.left.length === 0 ? EXIT.OK : EXIT.UNHEALTHY
-}
-
-function partText(part: Part): string {
-  if (part.ok) return part.text
-  return `NOT OK: ${part.text}${part.next === undefined ? '' : `; next: ${part.next}`}`
 }
 
 /** Lets go of whatever keeps the watchdog from acting on a node: somebody brings it up by hand. Under the node lock. */
@@ -106,11 +104,6 @@ async function network(ctx: NodeContext, node: Node): Promise<void> {
   const did = want === undefined ? [] : await networkUp(ctx.p, want)
   for (const line of did) ctx.say('netns', line)
   if (did.length === 0) ctx.say('netns', `${node.netns} exists`)
-}
-
-/** Whose the tunnel's keys must be: root's; under a test root whoever runs the test. */
-function ownerOf(p: Paths): number {
-  return p.root === '' ? 0 : (process.geteuid?.() ?? 0)
 }
 
 async function startMissing(ctx: NodeContext, node: Node): Promise<void> {

@@ -36,11 +36,11 @@ async function verifyWayOut(ctx: NodeContext, node: Node): Promise<Part> {
 }
 
 async function verifyBrowserParts(ctx: NodeContext, node: Node): Promise<Part[]> {
-  const look = () => lookBrowser(ctx, node)
+  const healthy = (j: Awaited<ReturnType<typeof lookBrowser>>) => j.verdict.state === 'healthy'
   const { verdict, marks, process } = await poll(
     deadlineIn(BROWSER_MS),
-    look,
-    (j) => j.verdict.state === 'healthy',
+    () => lookBrowser(ctx, node),
+    healthy,
   )
   if (verdict.state === 'healthy') {
     const title = marks.find((m) => m.layer === 'page')?.note
@@ -66,10 +66,6 @@ async function verifyRelay({ config }: NodeContext, node: Node, deadline: Deadli
   }
   const why = await poll(deadline, ask, (fault) => fault === undefined)
   if (why === undefined) return { part: 'relay', ok: true, text: `${where} answers` }
-  return {
-    part: 'relay',
-    ok: false,
-    text: `relay on ${where} does not answer: ${why}`,
-    next: 'cdp-relay-watchdog',
-  }
+  const text = `relay on ${where} does not answer: ${why}`
+  return { part: 'relay', ok: false, text, next: 'cdp-relay-watchdog' }
 }

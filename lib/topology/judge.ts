@@ -65,7 +65,7 @@ function judgeNode(look: FleetLook, node: Node): NodeTopology {
   const layers = seen === undefined ? new Map() : layersOf(seen, look.now)
   const part = (of: PartMark['part']): PartMark => {
     const { state, note = '', code } = layers.get(of) ?? { state: 'unknown', note: 'not asked' }
-    return { part: of, state, note, ...(code === undefined ? {} : { code }) }
+    return { part: of, state, note, code }
   }
   return {
     node: node.name,
@@ -96,28 +96,26 @@ function layersOf(seen: NodeLook, now: Now): ReadonlyMap<string, LayerMark> {
   return new Map([...own, ...marks.filter((m) => m.layer === 'relay')].map((m) => [m.layer, m]))
 }
 
-const failed = (part: PartMark['part'], verdict: Verdict): PartMark => ({
-  part,
-  state: verdict.state === 'unhealthy' ? 'fail' : 'unknown',
-  note: verdict.reason,
-  code: verdict.code,
-})
+/** One end of the veth. */
+function endMark(part: PartMark['part'], fault: Verdict | undefined, note: string): PartMark {
+  if (fault === undefined) return { part, state: 'ok', note }
+  return {
+    part,
+    state: fault.state === 'unhealthy' ? 'fail' : 'unknown',
+    note: fault.reason,
+    code: fault.code,
+  }
+}
 
 function vethMark(seen: NodeLook | undefined, node: Node): PartMark {
   const veth = seen?.relay.veth ?? { seen: false, why: 'not asked' }
   if (seen === undefined || !veth.seen)
     return { part: 'veth', state: 'unknown', note: veth.seen ? '' : veth.why }
-  const finding = vethFinding(seen.relay)
-  return finding === undefined
-    ? { part: 'veth', state: 'ok', note: `${veth.value.name} ${node.gw}/30` }
-    : failed('veth', finding.verdict)
+  return endMark('veth', vethFinding(seen.relay)?.verdict, `${veth.value.name} ${node.gw}/30`)
 }
 
 function peerMark(node: Node, links: InsideLook['links'], name: string): PartMark {
   if (!links.seen) return { part: 'peer', state: 'unknown', note: links.why }
   const link = linkWith(links.value, node.peer, 'vp-', () => name)
-  const finding = peerFinding(node, link)
-  return finding === undefined
-    ? { part: 'peer', state: 'ok', note: `${link.name} ${node.peer}/30` }
-    : failed('peer', finding.verdict)
+  return endMark('peer', peerFinding(node, link)?.verdict, `${link.name} ${node.peer}/30`)
 }

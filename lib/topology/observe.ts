@@ -9,7 +9,6 @@ import { startedAsBrowsers } from '../browser/processes.ts'
 import {
   describeProcess,
   listenersEverywhere,
-  type NetListener,
   namespaceNames,
   type OwnedListener,
   ownersOf,
@@ -23,14 +22,7 @@ import { isLocal, type ParsedRegistry } from '../registry/read.ts'
 import { parseListen } from '../relay/close-look.ts'
 import { lookFleet } from '../relay/fleet.ts'
 import { observe } from '../supervisors/chromebox-watchdog/observe.ts'
-import {
-  type BrowserSeen,
-  type FleetLook,
-  HOST,
-  type InsideLook,
-  type NodeLook,
-  type UnitSeen,
-} from './types.ts'
+import { type BrowserSeen, type FleetLook, HOST, type NodeLook, type UnitSeen } from './types.ts'
 
 /** Nodes looked into side by side; each has up to three children, so 64 of them. */
 const MAX_NODES = 21
@@ -52,7 +44,10 @@ export async function observeTopology(
     lookInterfaces(undefined, DEADLINE_MS),
     lookListeners(p),
     lookUnits(),
-    mapBounded(warps, MAX_NODES, async (name) => [name, await lookInside(p, name)] as const),
+    mapBounded(warps, MAX_NODES, async (name) => {
+      const inside = { inode: netnsInode(p, name), links: await lookInterfaces(name, DEADLINE_MS) }
+      return [name, inside] as const
+    }),
     lookNodes(p, config, active, registry.nodes),
   ])
   const known = [...registry.nodes.map((n) => n.name), ...registry.errors.flatMap((e) => e.name ?? [])]
@@ -91,25 +86,18 @@ async function lookNodes(
   )
 }
 
-async function lookInside(p: Paths, name: string): Promise<InsideLook> {
-  const inode = netnsInode(p, name)
-  const links = await lookInterfaces(name, DEADLINE_MS)
-  return { ...(inode === undefined ? {} : { inode }), links }
-}
-
 async function lookListeners(p: Paths): Promise<Look<OwnedListener[]>> {
   const all = await listenersEverywhere(p, DEADLINE_MS)
   if (!all.seen) return all
-  const ours = [...all.value.filter((l) => l.netns.startsWith('warp-')), ...hostListeners(p)]
+  // Of the host itself those on addresses of nodes (10.201.0.0/16): relays in the wrong place. A kernel without this
+  // file has shown nothing of the namespaces either.
+  const own = parseTcpTable(textOf(`${p.proc}/self/net/tcp`) ?? '').map((l) => ({ ...l, netns: HOST }))
+  const ours = [
+    ...all.value.filter((l) => l.netns.startsWith('warp-')),
+    ...own.filter((l) => l.address.startsWith('10.201.')),
+  ]
   const owners = ownersOf(p, new Set(ours.map((l) => l.inode)))
   return { seen: true, value: ours.map((l) => ({ ...l, owners: owners.get(l.inode) ?? [] })) }
-}
-
-/** Listeners of the host itself on addresses that belong to nodes (10.201.0.0/16): a relay in the wrong place. */
-function hostListeners(p: Paths): NetListener[] {
-  // A kernel without this file has shown nothing of the namespaces either.
-  const all = parseTcpTable(textOf(`${p.proc}/self/net/tcp`) ?? '')
-  return all.flatMap((l) => (l.address.startsWith('10.201.') ? [{ ...l, netns: HOST }] : []))
 }
 
 async function lookUnits(): Promise<Look<UnitSeen[]>> {
@@ -129,9 +117,8 @@ function lookBrowsers(p: Paths): Look<BrowserSeen[]> {
   const value = startedAsBrowsers(p).flatMap(({ pid, profile }): BrowserSeen[] => {
     const owner = describeProcess(p, pid)
     if (owner === undefined) return []
-    const netns = namespaceOf(p.proc, pid)
     const node = clean(profile.replace(/\/.*$/, ''), 60)
-    return [{ pid, node, unit: owner.unit, ...(netns === undefined ? {} : { netns }) }]
+    return [{ pid, node, unit: owner.unit, netns: namespaceOf(p.proc, pid) }]
   })
   return { seen: true, value }
 }

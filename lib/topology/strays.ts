@@ -1,4 +1,4 @@
-import type { Node } from '../base/types.ts'
+import type { Look, Node } from '../base/types.ts'
 import type { OwnedListener } from '../host/listeners.ts'
 import { type FleetLook, HOST, type Ownership, type Stray } from './types.ts'
 
@@ -30,12 +30,14 @@ export function findStrays(look: FleetLook, owner: OwnerOf, isLocal: (node: Node
   ]
 }
 
+/** What was seen; that something could not be looked at is reported beside the strays. */
+const seen = <T>(look: Look<readonly T[]>): readonly T[] => (look.seen ? look.value : [])
+
 /** `warp-pip` → `pip`. */
 const nodeOf = (netns: string) => netns.slice('warp-'.length)
 
 function strayUnits(look: FleetLook, owner: OwnerOf): Stray[] {
-  if (!look.units.seen) return []
-  return look.units.value.flatMap(({ id, active, listen }) => {
+  return seen(look.units).flatMap(({ id, active, listen }) => {
     const name = /^cdp-relay@(.*)\.socket$/.exec(id)?.[1]
     if (name === undefined || active !== 'active') return []
     return stray('relay-unit', `${id} on ${listen.join(', ')}`, owner(name), name, `systemctl stop ${id}`)
@@ -43,8 +45,7 @@ function strayUnits(look: FleetLook, owner: OwnerOf): Stray[] {
 }
 
 function strayBrowsers(look: FleetLook, owner: OwnerOf): Stray[] {
-  if (!look.browsers.seen) return []
-  return look.browsers.value.flatMap((b) => {
+  return seen(look.browsers).flatMap((b) => {
     const end = b.unit.endsWith('.service') ? `systemctl stop ${b.unit}` : `kill ${b.pid}`
     const what = `browser of profile ${b.node} (pid ${b.pid}${b.unit === '' ? '' : `, ${b.unit}`})`
     const whose = owner(b.node)
@@ -62,8 +63,7 @@ function strayBrowsers(look: FleetLook, owner: OwnerOf): Stray[] {
 
 /** Listeners that the host can reach and that are not the relay of the namespace's own row. */
 function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) => boolean): Stray[] {
-  if (!look.listeners.seen) return []
-  return look.listeners.value
+  return seen(look.listeners)
     .filter((l) => !LOOPBACK.test(l.address))
     .flatMap((l) => {
       if (l.netns === HOST) return [hostListener(look, l, owner)]
@@ -77,7 +77,7 @@ function strayListeners(look: FleetLook, owner: OwnerOf, isLocal: (node: Node) =
       // Who holds it could not be seen, so nothing is wrong with it that we know of.
       if (rightPlace && l.owners.length === 0) return []
       const why = rightPlace ? `it is not cdp-relay@${row.name}` : whyWrong(look, l, row, isLocal)
-      return [{ kind: 'listener' as const, what: describe(l), why, ...remover(look, l) }]
+      return [{ kind: 'listener' as const, what: describe(l), why, remove: removal(look, l) }]
     })
 }
 
@@ -87,7 +87,7 @@ function hostListener(look: FleetLook, l: OwnedListener, owner: OwnerOf): Stray 
   const whose = owner(row?.name ?? '')
   const found = { kind: 'listener', what: describe(l), why: 'relays listen inside their namespaces' } as const
   return whose.is === 'active' || whose.is === 'retired' || whose.is === 'none'
-    ? { ...found, ...remover(look, l) }
+    ? { ...found, remove: removal(look, l) }
     : { ...found, why: whose.why }
 }
 
@@ -110,18 +110,11 @@ const describe = (l: OwnedListener) => {
   return `listener ${l.address}:${l.port} ${l.netns === HOST ? 'on the host' : `in ${l.netns}`}, ${by}`
 }
 
-function remover(look: FleetLook, l: OwnedListener): { remove?: string } {
-  const remove = removal(look, l)
-  return remove === '' ? {} : { remove }
-}
-
 /** The command that ends a listener: its unit is stopped, a process outside of units is ended by its pid. */
 function removal(look: FleetLook, l: OwnedListener): string {
   const endpoint = `${l.address}:${l.port}`
   const inSystemd = l.owners.some((o) => o.pid === 1)
-  const unit = look.units.seen
-    ? look.units.value.find((u) => u.listen.includes(endpoint) && u.id.endsWith('.socket'))
-    : undefined
+  const unit = seen(look.units).find((u) => u.listen.includes(endpoint) && u.id.endsWith('.socket'))
   if (inSystemd)
     return unit === undefined ? `systemctl list-sockets ${endpoint}` : `systemctl stop ${unit.id}`
   const [o] = l.owners
@@ -132,37 +125,26 @@ function removal(look: FleetLook, l: OwnedListener): string {
 function strayNamespaces(look: FleetLook, owner: OwnerOf): Stray[] {
   if (!look.namespaces.seen) return []
   const { names, others } = look.namespaces.value
-  const strays = (all: readonly string[], what: (n: string) => string, remove: (n: string) => string) =>
-    all
-      .filter((n) => n.startsWith('warp-'))
-      .flatMap((n) => stray('netns', what(n), owner(nodeOf(n)), nodeOf(n), remove(n)))
+  const of = (n: string, what: string, remove: string) =>
+    n.startsWith('warp-') ? stray('netns', what, owner(nodeOf(n)), nodeOf(n), remove) : []
   return [
-    ...strays(
-      names,
-      (n) => `namespace ${n}`,
-      (n) => removeNetns(look, n),
-    ),
-    ...strays(
-      others,
-      (n) => `${n}, a plain file and no namespace`,
-      (n) => `rm ${look.netnsDir}/${n}`,
-    ),
+    ...names.flatMap((n) => of(n, `namespace ${n}`, removeNetns(look, n))),
+    ...others.flatMap((n) => of(n, `${n}, a plain file and no namespace`, `rm ${look.netnsDir}/${n}`)),
   ]
 }
 
 /** With its unit active, stopping that takes everything bound to it down first; `ip netns del` alone would leave the veth. */
 function removeNetns(look: FleetLook, netns: string): string {
   const unit = `netvm-netns@${nodeOf(netns)}.service`
-  const managed = look.units.seen && look.units.value.some((u) => u.id === unit && u.active === 'active')
+  const managed = seen(look.units).some((u) => u.id === unit && u.active === 'active')
   return managed ? `systemctl stop ${unit}` : `ip netns del ${netns}`
 }
 
 function strayLinks(look: FleetLook, owner: OwnerOf): Stray[] {
-  if (!look.hostLinks.seen) return []
   const whose = new Map(
     [...look.names].flatMap(([name, n]) => [n.veth, n.vpeer, n.wg].map((link) => [link, name] as const)),
   )
-  return look.hostLinks.value
+  return seen(look.hostLinks)
     .filter((l) => OUR_LINK.test(l.name))
     .flatMap((l) => {
       const name = whose.get(l.name) ?? ''

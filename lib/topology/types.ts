@@ -23,12 +23,12 @@ export interface BrowserSeen {
   readonly node: string
   readonly unit: string
   /** Inode of its network namespace, when that could be read. */
-  readonly netns?: number
+  readonly netns?: number | undefined
 }
 
 /** What is in one namespace of ours. */
 export interface InsideLook {
-  readonly inode?: number
+  readonly inode?: number | undefined
   readonly links: Look<readonly Interface[]>
 }
 
@@ -62,7 +62,7 @@ export interface PartMark {
   readonly state: MarkState
   readonly note: string
   /** The finding's code where it fails or could not be looked at. */
-  readonly code?: string
+  readonly code?: string | undefined
 }
 
 export interface NodeTopology {
