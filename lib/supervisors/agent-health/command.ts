@@ -74,9 +74,8 @@ export async function agentHealthCommand(p: Paths, argv: readonly string[]): Pro
   if (kind !== 'status') requireRoot(NAME, 'agent-health status')
   // Whoever asks for the status, or closes a circuit, sees a broken configuration where it was typed.
   const dryRun = asked.dryRun || kind !== 'run'
-  const notHere = 'its API is not watched here'
-  const how = { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs: TIMER_LOCK_MS, notHere }
-  const fleet = openFleet(p, NAME, how)
+  const how = { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs: TIMER_LOCK_MS }
+  const fleet = openFleet(p, NAME, { ...how, notHere: 'its API is not watched here' })
   if (kind === 'status') return status(fleet, asked)
   return kind === 'reset' ? reset(fleet) : run(fleet, asked, person)
 }
