@@ -30,11 +30,6 @@ export interface FetchResult {
   readonly error: string
 }
 
-export interface FetchOptions {
-  /** Added to the longest deadline before the whole process is ended. Default 1000. */
-  readonly slackMs?: number
-}
-
 const DEFAULT_MAX_BYTES = 1024 * 1024
 /** A report is a line per URL of at most a few hundred characters. */
 const MAX_REPORT = 256 * 1024
@@ -51,11 +46,12 @@ const TOO_LARGE = 63
  * Asks several URLs side by side with one curl process, inside a namespace when one is given. Ends at
  * about the longest deadline. Not seen means that curl could not be run there (missing, no such
  * namespace, not permitted); a URL that failed is seen, with its error.
+ * @param slackMs added to the longest deadline before the whole process is ended
  */
 export async function fetchInNetns(
   netns: string | undefined,
   requests: readonly FetchRequest[],
-  opts: FetchOptions = {},
+  { slackMs = 1000 }: { readonly slackMs?: number } = {},
 ): Promise<Look<FetchResult[]>> {
   // One malformed URL makes curl refuse the whole command line, so such a one never gets there.
   const asked = requests.flatMap((request, index) => (isHttpUrl(request.url) ? [{ request, index }] : []))
@@ -72,7 +68,7 @@ export async function fetchInNetns(
     const curl = curlArgv(jobs)
     const longest = Math.max(...asked.map(({ request }) => request.deadlineMs))
     const ran = await run(netns === undefined ? curl : inNetns(netns, curl), {
-      deadlineMs: longest + (opts.slackMs ?? 1000),
+      deadlineMs: longest + slackMs,
       fds,
       outputFd: report,
     })

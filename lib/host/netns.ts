@@ -79,18 +79,6 @@ export function parseInterfaces(json: string): Interface[] | undefined {
   )
 }
 
-/** Whether an interface exists, is up and has exactly this address and prefix length. */
-export function vethHasAddress(
-  interfaces: readonly Interface[],
-  name: string,
-  address: string,
-  prefixLength = 30,
-): { readonly exists: boolean; readonly up: boolean; readonly hasAddress: boolean } {
-  const found = interfaces.find((i) => i.name === name)
-  if (found === undefined) return { exists: false, up: false, hasAddress: false }
-  return { exists: true, up: found.up, hasAddress: found.ipv4.includes(`${address}/${prefixLength}`) }
-}
-
 /** The interfaces of the host, or of a namespace, in one call of ip(8). */
 export async function lookInterfaces(
   netns?: string,

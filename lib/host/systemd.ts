@@ -1,5 +1,6 @@
 import { constants } from 'node:os'
 import { bootTimeMs, type Clocks } from '../base/damping.ts'
+import { present } from '../base/present.ts'
 import { clean } from '../base/text.ts'
 import type { Look } from '../base/types.ts'
 import { type RunResult, run } from './exec.ts'
@@ -204,18 +205,16 @@ function signalName(signal: number): string {
 
 /** Reads a timer's properties (`TIMER_PROPS`). */
 export function parseTimer(unit: UnitShow): TimerState {
-  const periodMs = elapseOf(unit, ['OnUnitActiveUSec'])
-  const last = parseSpan(unit.LastTriggerUSecMonotonic ?? '')
-  return {
+  return present({
     loaded: unit.LoadState === 'loaded',
     enabled: unit.UnitFileState === 'enabled' || unit.UnitFileState === 'enabled-runtime',
     active: unit.ActiveState === 'active',
     sub: unit.SubState ?? '',
     result: unit.Result ?? '',
     nextElapseMs: parseSpan(unit.NextElapseUSecMonotonic ?? '') || Number.POSITIVE_INFINITY,
-    ...(periodMs === undefined ? {} : { periodMs }),
-    ...(last === undefined || last === 0 ? {} : { lastTriggerMs: last }),
-  }
+    periodMs: elapseOf(unit, ['OnUnitActiveUSec']),
+    lastTriggerMs: parseSpan(unit.LastTriggerUSecMonotonic ?? '') || undefined,
+  })
 }
 
 /** The shortest of a timer's elapses of the given kinds (`OnActiveUSec`), in ms; undefined when it has none. */

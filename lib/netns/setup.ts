@@ -77,13 +77,8 @@ export async function networkDown(p: Paths, want: NetworkWant): Promise<string[]
   return done
 }
 
-export interface Inhabitant {
-  readonly pid: number
-  readonly comm: string
-}
-
 /** Processes inside the node's namespace; empty when there is no namespace. */
-export async function inhabitants(p: Paths, want: NetworkWant): Promise<Inhabitant[]> {
+export async function inhabitants(p: Paths, want: NetworkWant): Promise<{ pid: number; comm: string }[]> {
   if (netnsFile(p, want.netns) !== 'namespace') return []
   const result = await runOk(['ip', 'netns', 'pids', want.netns], { deadlineMs: IP_DEADLINE_MS })
   return result.stdout

@@ -1,18 +1,9 @@
-import {
-  fstatSync,
-  ftruncateSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  readSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { fstatSync, ftruncateSync, readSync, rmSync, statSync, writeSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { attempt } from '../base/attempt.ts'
 import { now } from '../base/clock.ts'
 import { certainMs } from '../base/damping.ts'
+import { linkOf, namesIn, textOf } from '../base/files.ts'
 import type { Paths } from '../base/paths.ts'
 import { present } from '../base/present.ts'
 import { fromJson, integer, oneOf, record, text } from '../base/shape.ts'
@@ -131,10 +122,9 @@ function findHolder(p: Paths, fd: number): Client | undefined {
 /** `lock:` lines of /proc/<pid>/fdinfo name the locks of that very open file: proc_pid_fdinfo(5). */
 function holdsLock(p: Paths, pid: number, ino: number): boolean {
   const dir = `${p.proc}/${pid}/fd`
-  const locks = (n: string) => {
-    if (!/\/(slot-\d\.lock)$/.test(readlinkSync(`${dir}/${n}`))) return false
-    const info = readFileSync(`${p.proc}/${pid}/fdinfo/${n}`, 'utf8')
+  return namesIn(dir).some((n) => {
+    if (!/\/slot-\d\.lock$/.test(linkOf(`${dir}/${n}`) ?? '')) return false
+    const info = textOf(`${p.proc}/${pid}/fdinfo/${n}`) ?? ''
     return new RegExp(`^lock:.*FLOCK .*:${ino} `, 'm').test(info)
-  }
-  return (attempt(() => readdirSync(dir)) ?? []).some((n) => attempt(() => locks(n)))
+  })
 }

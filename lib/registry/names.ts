@@ -112,7 +112,7 @@ function freePort(node: string, start: number, taken: ReadonlySet<number>): numb
 }
 
 /** The /30 an address is in, as the text of its first address. */
-function network(ip: string): string {
+export function network(ip: string): string {
   const dot = ip.lastIndexOf('.')
   return `${ip.slice(0, dot)}.${Number(ip.slice(dot + 1)) & ~3}`
 }

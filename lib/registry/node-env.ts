@@ -1,7 +1,7 @@
 import { textOf } from '../base/files.ts'
 import { nodeEnvPath, type Paths } from '../base/paths.ts'
 import type { Node } from '../base/types.ts'
-import type { Names } from './names.ts'
+import { type Names, network } from './names.ts'
 
 /** SUB is the /30 with its prefix length; CHAT_URL may be empty. */
 const KEYS = 'NODE NETNS VETH VPEER WG SUB GW PEER_IP CDP_PORT CHAT_URL'.split(' ') as (keyof NodeEnv)[]
@@ -13,14 +13,13 @@ type IfNames = Pick<Names, 'veth' | 'vpeer' | 'wg'>
 
 /** Addresses and port are the row's, which may be pinned; only interface names come from `names`. */
 function nodeEnv(node: Node, names: IfNames) {
-  const dot = node.gw.lastIndexOf('.')
   return {
     NODE: node.name,
     NETNS: node.netns,
     VETH: names.veth,
     VPEER: names.vpeer,
     WG: names.wg,
-    SUB: `${node.gw.slice(0, dot)}.${Number(node.gw.slice(dot + 1)) & ~3}/30`,
+    SUB: `${network(node.gw)}/30`,
     GW: node.gw,
     PEER_IP: node.peer,
     CDP_PORT: String(node.cdpPort),
@@ -49,18 +48,13 @@ export function readNodeEnv(p: Paths, node: string): NodeEnv | undefined {
  * What the row says and the settings of the node's units do not yet: a browser that is started again would have
  * them still. Undefined when nothing is, or when the settings cannot be read.
  */
-export function notApplied(
-  p: Paths,
-  node: Node,
-): { readonly what: 'port' | 'url'; readonly text: string } | undefined {
+export function notApplied(p: Paths, node: Node): { what: 'port' | 'url'; text: string } | undefined {
   const env = readNodeEnv(p, node.name)
   if (env === undefined) return undefined
   if (env.CDP_PORT !== String(node.cdpPort)) {
     const text = `the row says port ${node.cdpPort}, its unit is still set to ${env.CDP_PORT}`
     return { what: 'port', text }
   }
-  if (env.CHAT_URL !== node.chatUrl) {
-    return { what: 'url', text: 'the row says another Chat URL than its unit is set to' }
-  }
-  return undefined
+  if (env.CHAT_URL === node.chatUrl) return undefined
+  return { what: 'url', text: 'the row says another Chat URL than its unit is set to' }
 }

@@ -4,7 +4,7 @@ import type { Look, Node } from '../base/types.ts'
 import { parseVersion } from '../cdp/targets.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { type HttpAnswer, httpGet } from '../host/http.ts'
-import { type Interface, vethHasAddress } from '../host/netns.ts'
+import type { Interface } from '../host/netns.ts'
 import type { InnerAnswer, LinkState } from './types.ts'
 
 const PATH = '/json/version'
@@ -61,7 +61,13 @@ export function linkWith(
   prefix: string,
   nameOf: () => string,
 ): LinkState {
-  const found = links.find((l) => l.name.startsWith(prefix) && l.up && l.ipv4.includes(`${address}/30`))
-  const name = found?.name ?? nameOf()
-  return { name, ...vethHasAddress(links, name, address) }
+  const has = (l: Interface) => l.ipv4.includes(`${address}/30`)
+  const name = links.find((l) => l.name.startsWith(prefix) && l.up && has(l))?.name ?? nameOf()
+  const link = links.find((l) => l.name === name)
+  return {
+    name,
+    exists: link !== undefined,
+    up: link?.up === true,
+    hasAddress: link !== undefined && has(link),
+  }
 }

@@ -23,15 +23,9 @@ export interface FleetSupervisor<O extends Observed, A, M extends object> extend
 }
 
 /** How a run over the fleet was asked for. */
-export interface Asked {
-  /** Empty: every active row of this host. */
-  readonly named: readonly string[]
-  readonly dryRun: boolean
-  readonly byHand: boolean
+export interface Asked extends Pick<Tick, 'named' | 'dryRun' | 'byHand' | 'lockWaitMs'> {
   /** The whole run, in ms. */
   readonly runMs: number
-  /** How long to wait for the lock of a node, in ms. */
-  readonly lockWaitMs: number
   /** The end of a sentence about a row that is retired or another host's: `its relay is not watched here`. */
   readonly notHere: string
 }

@@ -164,18 +164,13 @@ async function startWireguardGo(p: Paths, wg: string): Promise<void> {
   })
   let failure: NetvmError | undefined
   child.on('error', (err: NodeJS.ErrnoException) => {
-    const missing = err.code === 'ENOENT'
-    const what = missing
-      ? 'this kernel has no WireGuard and wireguard-go is missing'
-      : `wireguard-go: ${err.message}`
-    failure = new NetvmError(what, {
-      next: missing ? 'apt-get install wireguard-go' : TUN,
-    })
+    const missing = 'this kernel has no WireGuard and wireguard-go is missing'
+    if (err.code === 'ENOENT') failure = new NetvmError(missing, { next: 'apt-get install wireguard-go' })
+    else failure = new NetvmError(`wireguard-go: ${err.message}`, { next: TUN })
   })
   child.on('exit', (code, signal) => {
-    failure ??= new NetvmError(`wireguard-go could not make ${wg} (${signal ?? `exit ${code}`})`, {
-      next: TUN,
-    })
+    const how = signal ?? `exit ${code}`
+    failure ??= new NetvmError(`wireguard-go could not make ${wg} (${how})`, { next: TUN })
   })
   const isThere = async () => failure !== undefined || (await askUapi(uapiSocket(p, wg))) !== undefined
   if (!(await until(isThere, START_DEADLINE_MS, START_POLL_MS))) {

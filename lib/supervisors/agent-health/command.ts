@@ -56,9 +56,11 @@ interface Invocation {
   readonly kind: 'run' | 'status' | 'reset'
   /** Empty: every active row of this host. */
   readonly named: readonly string[]
-  readonly dryRun: boolean
-  readonly json: boolean
+  readonly dryRun?: boolean
+  readonly json?: boolean
 }
+
+const EVERY_NODE: Invocation = { kind: 'run', named: [] }
 
 /**
  * `agent-health [--dry-run] [--json] [node…]`, `agent-health status [--json] [node…]`, `agent-health reset <node>`.
@@ -67,21 +69,24 @@ interface Invocation {
  * @throws ConfigError, UsageError, RootError, LockedError
  */
 export async function agentHealthCommand(p: Paths, argv: readonly string[]): Promise<ExitCode> {
-  const asked = argv.length === 0 ? called('run', []) : await parse(argv)
+  const asked = argv.length === 0 ? EVERY_NODE : await parse(argv)
   const person = byHand()
   if (person) outliveReader()
   const { kind, named } = asked
   if (kind !== 'status') requireRoot(NAME, 'agent-health status')
   // Whoever asks for the status, or closes a circuit, sees a broken configuration where it was typed.
-  const dryRun = asked.dryRun || kind !== 'run'
-  const notHere = 'its API is not watched here'
-  const how = { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs: TIMER_LOCK_MS, notHere }
-  const fleet = openFleet(p, NAME, how)
+  const dryRun = asked.dryRun === true || kind !== 'run'
+  const how = { named, dryRun, byHand: person, runMs: RUN_MS, lockWaitMs: TIMER_LOCK_MS }
+  const fleet = openFleet(p, NAME, { ...how, notHere: 'its API is not watched here' })
   if (kind === 'status') return status(fleet, asked)
   return kind === 'reset' ? reset(fleet) : run(fleet, asked, person)
 }
 
-async function run(opened: Fleet, { dryRun, json }: Invocation, person: boolean): Promise<ExitCode> {
+async function run(
+  opened: Fleet,
+  { dryRun = false, json = false }: Invocation,
+  person: boolean,
+): Promise<ExitCode> {
   if (person && !json) {
     const { contextLine } = await import('../../host/systemctl.ts')
     console.log(await contextLine(`${NAME}.timer`, `${NAME}.timer`))
@@ -128,7 +133,7 @@ async function reset({ t: { p, config, log }, nodes }: Fleet): Promise<ExitCode>
   return EXIT.OK
 }
 
-async function status(fleet: Fleet, { json }: Invocation): Promise<ExitCode> {
+async function status(fleet: Fleet, { json = false }: Invocation): Promise<ExitCode> {
   const { p, config } = fleet.t
   const { statusOf, statusText } = await import('./render.ts')
   const list = fleet.nodes.map((n) => statusOf(p, n, now(p), policyOf(config)))
@@ -138,18 +143,9 @@ async function status(fleet: Fleet, { json }: Invocation): Promise<ExitCode> {
   return exitBeside(EXIT.OK, fleet.registry.errors)
 }
 
-type Options = { readonly dryRun?: boolean; readonly json?: boolean }
-
-const called = (kind: Invocation['kind'], named: readonly string[], o: Options = {}): Invocation => ({
-  kind,
-  named,
-  dryRun: o.dryRun === true,
-  json: o.json === true,
-})
-
 async function parse(argv: readonly string[]): Promise<Invocation> {
   const { program } = await import('../../cli/program.ts')
-  let found = called('run', [])
+  let found = EVERY_NODE
   const about =
     "checks every node's API through its chat page, and restarts browsers behind a circuit breaker"
   const command = (await program(NAME, about))
@@ -157,23 +153,23 @@ async function parse(argv: readonly string[]): Promise<Invocation> {
     .argument('[node...]', 'only these nodes; default all active rows of this host')
     .option('--dry-run', 'look and say what would be done and which guard stops it; do nothing')
     .option('--json', 'print the receipts as JSON')
-    .action((nodes: string[], o: Options) => {
-      found = called('run', nodes, o)
+    .action((named: string[], o: Omit<Invocation, 'kind' | 'named'>) => {
+      found = { kind: 'run', named, ...o }
     })
   command
     .command('status')
     .description('strikes, futile restarts, circuit and review notices of each node; looks at no browser')
     .argument('[node...]')
     .option('--json', 'for programs')
-    .action((nodes: string[], o: Options) => {
-      found = called('status', nodes, o)
+    .action((named: string[], o: Omit<Invocation, 'kind' | 'named'>) => {
+      found = { kind: 'status', named, ...o }
     })
   command
     .command('reset')
     .description('close the circuit by hand: the next two failures may restart the browser again')
     .argument('<node>')
     .action((node: string) => {
-      found = called('reset', [node])
+      found = { kind: 'reset', named: [node] }
     })
   command.parse(argv, { from: 'user' })
   return found

@@ -1,4 +1,4 @@
-import type { Look, Node, Receipt } from '../../base/types.ts'
+import type { Look, Node } from '../../base/types.ts'
 import { judgeBrowser } from '../../browser/judge.ts'
 import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
 import type { BrowserLook } from '../../browser/types.ts'
@@ -38,8 +38,12 @@ export async function observe(ctx: BrowserContext, node: Node): Promise<Observat
   const requests = configured ? [...cdp, ...egressRequests(config)] : cdp
   const results: Look<FetchResult[]> =
     requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
-  const egress = configured ? await askEgress(ctx, node, after(results, cdp.length)) : NOT_CONFIGURED
-  const answers = main ? readAnswers(p, node, main, results, known(last)) : {}
+  const probes = results.seen ? ({ seen: true, value: results.value.slice(cdp.length) } as const) : results
+  const egress = configured ? await askEgress(ctx, node, probes) : NOT_CONFIGURED
+  // The browser that the last run proved to hold the port.
+  const proved = last?.extra.browserIdentity
+  const known = typeof proved === 'string' ? proved : undefined
+  const answers = main ? readAnswers(p, node, main, results, known) : {}
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const failing = main !== undefined && browser.verdict.state === 'unhealthy'
@@ -75,12 +79,6 @@ export async function withUnit(
   return unit ? { ...observation, unit } : observation
 }
 
-/** The browser that the last run proved to hold the port. */
-function known(last: Receipt | undefined): string | undefined {
-  const identity = last?.extra.browserIdentity
-  return typeof identity === 'string' ? identity : undefined
-}
-
 /** The egress layer from probes that were made; looks closer only when none of them answered. */
 async function askEgress(
   ctx: BrowserContext,
@@ -90,10 +88,6 @@ async function askEgress(
   // The usual case is settled here, so that a healthy tick loads nothing of the diagnosis.
   if (probes.seen && probes.value.some(answered) && !probes.value.some((r) => r.exitCode === 6)) return WORKS
   return (await import('../../egress/diagnose.ts')).diagnoseEgress(ctx, node, probes)
-}
-
-function after(results: Look<FetchResult[]>, skip: number): Look<readonly FetchResult[]> {
-  return results.seen ? { seen: true, value: results.value.slice(skip) } : results
 }
 
 /** The look that decides, under the node lock; its question to systemd is put while the lock is taken. */
