@@ -63,7 +63,8 @@ test('the uplink is the fleet’s: it is said to pass by a paused node too, and 
   const passes = {
     egress: { state: 'healthy', code: 'ok', reason: '', evidence: [], repair: false },
   } as const
-  const of = (o: Observation) => decide(o, memory(), at(T), policy).pages.filter((e) => e.of === 'fleet')
+  const of = (o: Observation) =>
+    decide(o, memory(), at(T), policy).pages.filter((e) => e.of === 'fleet' && e.kind === 'uplink-fault')
   assert.deepEqual(
     of(seen(look(OLD), passes)).map((e) => [e.kind, e.failing]),
     [['uplink-fault', false]],

@@ -42,11 +42,14 @@ export function beginAttempt(
   }
 }
 
-/** The outcome of the attempt that `beginAttempt` recorded. Success closes a hold; the fifth failure sets it. */
+/**
+ * The outcome of the attempt that `beginAttempt` recorded. Success closes a hold; the fifth failure sets it, and one
+ * that further attempts would only repeat (`final`) at once.
+ */
 export function endAttempt(
   m: Memory,
   now: Now,
-  { ok, ...outcome }: { ok: boolean; detail: string; seconds: number },
+  { ok, final, ...outcome }: { ok: boolean; final?: boolean; detail: string; seconds: number; died?: string },
   policy: Policy,
 ): Memory {
   const last = { startBootMs: m.last?.startBootMs ?? now.bootMs, endBootMs: now.bootMs }
@@ -54,7 +57,7 @@ export function endAttempt(
   const attempts = m.attempts.map((a, i) => (i === m.attempts.length - 1 ? { ...a, result, ...outcome } : a))
   const { held: _h, ...rest } = m
   if (ok) return { ...rest, failures: 0, last, attempts }
-  const held = holdOf(m, now, policy)
+  const held = holdOf(m, now, final ? { ...policy, holdAfter: 1 } : policy)
   return { ...rest, last, attempts, ...(held && { held }) }
 }
 
@@ -167,6 +170,7 @@ const readRecord = record({
       result: oneOf(['pending', 'ok', 'failed']),
       detail: text,
       seconds: amount,
+      died: optional(text),
     }),
   ),
 })
