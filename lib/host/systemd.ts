@@ -51,9 +51,6 @@ export interface UnitState {
   readonly files?: readonly string[]
 }
 
-/** What `startsWith` reads. */
-const START_PROPS: readonly string[] = ['ExecStart', 'EnvironmentFiles', 'BindReadOnlyPaths']
-
 export interface TimerState {
   readonly loaded: boolean
   readonly enabled: boolean
@@ -118,11 +115,9 @@ export async function showMatching(
 
 /** State of one unit and how its last main process ended: one systemctl call. */
 export async function lookUnit(unit: string, deadlineMs?: number): Promise<Look<UnitState>> {
-  const shown = await show(
-    [unit],
-    ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS, ...START_PROPS],
-    deadlineMs,
-  )
+  const starts = ['ExecStart', 'EnvironmentFiles', 'BindReadOnlyPaths']
+  const props = ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS, ...starts]
+  const shown = await show([unit], props, deadlineMs)
   if (!shown.seen) return shown
   const found = shown.value[unit] ?? {}
   const { LoadState: load = '', ActiveState: active = '', MainPID: pid = '' } = found

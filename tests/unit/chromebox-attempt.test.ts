@@ -9,9 +9,8 @@ import {
   declined,
   type Relaunched,
   relaunched,
-  unrecorded,
 } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
-import { beginAttempt } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
+import { beginAttempt, unrecorded } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { asked, at, gone, look, memory, policy, seen, silent, squatted } from '../kit/chromebox-fixtures.ts'
 

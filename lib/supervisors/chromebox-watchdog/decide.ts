@@ -1,4 +1,3 @@
-import { certainMs } from '../../base/damping.ts'
 import type { LayerMark, Now, Verdict } from '../../base/types.ts'
 import type { RelaunchResult } from '../../browser/relaunch.ts'
 import { PROFILE_IN_USE } from '../../browser/singleton.ts'
@@ -9,6 +8,7 @@ import { type Line, line, said } from '../../report/line.ts'
 import type { PageKind } from '../../report/page.ts'
 import { verdict as verdictOf } from '../../report/verdict.ts'
 import type { PageEvent } from '../types.ts'
+import { forFleet, NEEDS_PERSON, unwritable, whyNot } from './cannot-start.ts'
 import { endAttempt, holdOf, isQuickDeath, lowerFault, reanchor, waits } from './memory.ts'
 import type { Action, Decision, Guard, Memory, Observation, Policy } from './types.ts'
 
@@ -119,7 +119,7 @@ function browserLayers(
   const marks = fill(seen)
   if (verdict.state === 'healthy') {
     const well = healthy(verdict, marks, m, pages)
-    return o.unwritable === undefined ? well : unwritable(o, o.unwritable, well)
+    return o.unwritable === undefined ? well : unwritable(o.node, o.unwritable, well)
   }
   const held = holdOf(m, now, policy)
   const memory = held && !m.held ? { ...m, held } : m
@@ -154,25 +154,6 @@ function browserLayers(
   return { verdict, marks, actions: [action], memory, pages: toPage(), lines }
 }
 
-/** Guards that no time lifts: each is paged with what it says. */
-const NEEDS_PERSON: ReadonlySet<Guard['code']> = new Set(['squatted', 'not-applied', 'cannot-start'])
-
-/** One page for the fleet: what fails for the program that all nodes start is no node's own fault. */
-export function forFleet(pages: readonly PageEvent[], program: string): PageEvent[] {
-  const others = pages.filter((e) => e.kind !== 'browser-fault')
-  const words = { code: 'program-changed', text: program, next: 'box fleet status' } as const
-  return [...others, { kind: 'browser-fault', of: 'fleet', failing: true, ...words }]
-}
-
-/** A browser that answers and cannot keep a login: a person's to repair, and a relaunch would lose what it has. */
-function unwritable(o: Observation, reason: string, well: Decision): Decision {
-  const verdict = verdictOf('profile-unwritable', [], { why: reason })
-  const marks = well.marks.map((m) => (m.layer === 'process' ? failed(verdict, verdict.reason) : m))
-  const pages = [...well.pages.filter((e) => e.kind !== 'browser-fault'), failing('browser-fault', verdict)]
-  const line: Line = { level: 'FAIL', code: 'profile-unwritable', text: verdict.reason, next: why(o.node) }
-  return { ...well, verdict, marks, pages, lines: [...well.lines, line] }
-}
-
 function healthy(verdict: Verdict, marks: readonly LayerMark[], m: Memory, pages: PageEvent[]): Decision {
   const { held, lowerFault: _l, notBeforeBootMs, ...rest } = m
   const stale = held ?? _l ?? notBeforeBootMs ?? (m.failures > 0 ? m.failures : undefined)
@@ -191,9 +172,7 @@ function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
   if (o.notApplied !== undefined)
     found.push({ code: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
   const age = o.browser?.process?.ageMs
-  // A dead browser has nothing to lose by a start that may fail.
-  const alive = age !== undefined ? (o.unwritable ?? o.program) : undefined
-  const cannot = o.noStart ?? alive
+  const cannot = whyNot(o)
   if (cannot !== undefined) found.push({ code: 'cannot-start', text: text('cannot-start', { why: cannot }) })
   if (age !== undefined && age < policy.freshBrowserMs) {
     const skip = text('fresh', { seconds: Math.floor(age / 1000) })
@@ -210,27 +189,6 @@ function strictest(all: readonly Guard[]): Guard | undefined {
   const { eligibleInMs: _e, ...bare } = first
   const left = all.map((g) => g.eligibleInMs)
   return left.includes(undefined) ? bare : { ...bare, eligibleInMs: Math.max(...(left as number[])) }
-}
-
-/**
- * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
- * against a living browser, and for a dead one not right after another that memory does not know either:
- * it would be one for every crash. The receipt, on another file system, tells of that one.
- * @param alive a browser runs that would be ended
- * @returns why not, or undefined
- */
-export function unrecorded(
-  { last }: Observation,
-  memory: Memory,
-  { problem, alive }: { readonly problem: string; readonly alive: boolean },
-  now: Now,
-  policy: Policy,
-): string | undefined {
-  if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
-  const known = memory.attempts.at(-1)?.wallMs ?? 0
-  const acted = last?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known)
-  const soon = last && acted && certainMs(last.at, now) < policy.backoffBaseMs
-  return soon ? `not relaunched again so soon: ${problem}` : undefined
 }
 
 /** The actuator looked once more and left the browser alone: too fresh, too little time left, no record. */

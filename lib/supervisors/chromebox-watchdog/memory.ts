@@ -153,6 +153,27 @@ export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard
   return found
 }
 
+/**
+ * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
+ * against a living browser, and for a dead one not right after another that memory does not know either:
+ * it would be one for every crash. The receipt, on another file system, tells of that one.
+ * @param alive a browser runs that would be ended
+ * @returns why not, or undefined
+ */
+export function unrecorded(
+  { last }: Observation,
+  memory: Memory,
+  { problem, alive }: { readonly problem: string; readonly alive: boolean },
+  now: Now,
+  policy: Policy,
+): string | undefined {
+  if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
+  const known = memory.attempts.at(-1)?.wallMs ?? 0
+  const acted = last?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known)
+  const soon = last && acted && certainMs(last.at, now) < policy.backoffBaseMs
+  return soon ? `not relaunched again so soon: ${problem}` : undefined
+}
+
 const readRecord = record({
   version: optional(oneOf([1])),
   bootId: text,
