@@ -1,9 +1,11 @@
 import { type Deadline, deadlineIn } from '../base/deadline.ts'
 import type { Node } from '../base/types.ts'
 import { type Ended, start, type UnitState } from '../host/systemd.ts'
+import { text } from '../report/codes.ts'
 import { withLock } from '../store/lock.ts'
 import { type BrowserContext, lookBrowser } from './look.ts'
 import { PROFILE_IN_USE, removeSingleton } from './singleton.ts'
+import { whyNoStart } from './startable.ts'
 import { stopBoundMs, stopBrowser } from './stop.ts'
 import type { BrowserJudgement } from './types.ts'
 import { browserUnit, lastWords, profileReset, type Verified, verifyBrowser } from './verify.ts'
@@ -20,7 +22,13 @@ const OVERHEAD_MS = 2_000
 
 export type RelaunchResult =
   /** Nothing was touched; `why` is for people (`skip kill: launched 12s ago`). */
-  | { readonly did: 'nothing'; readonly why: string; readonly judgement: BrowserJudgement }
+  | {
+      readonly did: 'nothing'
+      readonly why: string
+      /** Of the guard that no time lifts, where it is that. */
+      readonly code?: 'cannot-start'
+      readonly judgement: BrowserJudgement
+    }
   | {
       readonly did: 'ok' | 'failed'
       /** From the stop to the healthy look, or to the end of the time. */
@@ -30,6 +38,8 @@ export type RelaunchResult =
       readonly judgement: BrowserJudgement
       /** How the browser before this relaunch had ended. */
       readonly ended: Ended
+      /** How the new browser ended, if it did. */
+      readonly died?: Ended
       readonly notes: readonly string[]
     }
 
@@ -47,9 +57,13 @@ export interface RelaunchOptions {
   readonly stillNeeded?: (judgement: BrowserJudgement) => Promise<string | undefined> | string | undefined
   /**
    * Called under the lock, right before anything is touched: record the attempt here. Text says why
-   * nothing may be touched after all (`alive`: a browser runs that would be ended).
+   * nothing may be touched after all (`alive`: a browser runs that would be ended, for a start of this `unit`).
    */
-  readonly begin?: (ended: Ended, alive: boolean) => string | undefined | Promise<string | undefined>
+  readonly begin?: (
+    ended: Ended,
+    alive: boolean,
+    unit: UnitState | undefined,
+  ) => string | undefined | Promise<string | undefined>
 }
 
 /** Milliseconds that a relaunch may need; starting one with less left would leave it unverified. */
@@ -102,17 +116,22 @@ export async function relaunchLocked(
   if (opts.deadline.leftMs() < relaunchNeedsMs(config, alive)) {
     return { did: 'nothing', why: 'too little time left in this run, the next one relaunches', judgement }
   }
+  const noStart = whyNoStart(ctx.p, node.name, before)
+  if (noStart !== undefined) {
+    const code = 'cannot-start'
+    return { did: 'nothing', code, why: text(code, { why: noStart }), judgement }
+  }
   const ended: Ended = alive
     ? { how: 'unknown', detail: 'it was running' }
     : (before?.ended ?? { how: 'unknown', detail: 'systemctl did not say' })
-  const refused = await opts.begin?.(ended, alive)
+  const refused = await opts.begin?.(ended, alive, before)
   if (refused !== undefined) return { did: 'nothing', why: refused, judgement }
   const began = performance.now()
   const beganWallMs = Date.now()
   const notes: string[] = []
-  const fail = (reason: string): RelaunchResult => {
+  const fail = (reason: string, seen = judgement): RelaunchResult => {
     const durationMs = Math.round(performance.now() - began)
-    return { did: 'failed', durationMs, reason, judgement, ended, notes }
+    return { did: 'failed', durationMs, reason, judgement: seen, ended, notes }
   }
   const load = before?.load ?? ''
   if (alive && load !== '' && load !== 'loaded') {
@@ -125,7 +144,7 @@ export async function relaunchLocked(
   if (alive || judgement.verdict.evidence.length > 0) {
     const stopped = await stopBrowser(ctx, node)
     notes.push(...stopped.notes)
-    if (stopped.stillThere) return fail(stopped.stillThere)
+    if (stopped.stillThere) return fail(stopped.stillThere, await lookBrowser(ctx, node))
   }
   let got = await startAndVerify(ctx, node, opts.deadline)
   if (typeof got !== 'string' && isProfileInUse(got)) {
@@ -133,11 +152,13 @@ export async function relaunchLocked(
     notes.push(removed.seen ? removed.value : `Singleton links left alone: ${removed.why}`)
     if (removed.seen) got = await startAndVerify(ctx, node, opts.deadline)
   }
-  if (typeof got === 'string') return fail(got)
+  // What was seen before the stop is no longer so.
+  if (typeof got === 'string') return fail(got, await lookBrowser(ctx, node))
   const reset = profileReset(ctx, node.name, beganWallMs)
   if (reset) notes.push(reset)
   const durationMs = Math.round(performance.now() - began)
-  const shared = { durationMs, judgement: got.judgement, ended, notes }
+  const died = got.ended === undefined ? {} : { died: got.ended }
+  const shared = { durationMs, judgement: got.judgement, ended, notes, ...died }
   if (got.ok) return { did: 'ok', reason: '', ...shared }
   return { did: 'failed', reason: await failure(node, got, beganWallMs), ...shared }
 }
@@ -163,7 +184,7 @@ async function failure(node: Node, got: Verified, sinceWallMs: number): Promise<
   const { reason, evidence } = got.judgement.verdict
   const facts = [...evidence]
   if (got.ended) facts.push(`it ended: ${got.ended.detail}`)
-  const words = await lastWords(node.name, sinceWallMs)
+  const words = await lastWords(node.name, sinceWallMs, isProfileInUse(got))
   if (words !== '') facts.push(`it said: ${words}`)
   return facts.length > 0 ? `${reason} (${facts.join('; ')})` : reason
 }

@@ -86,15 +86,23 @@ async function gone(ctx: BrowserContext, node: Node): Promise<Verified> {
   return { ok: false, judgement, ...(unit ? { ended: unit.ended } : {}) }
 }
 
-/** What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. */
-export async function lastWords(node: string, sinceWallMs: number): Promise<string> {
+/** The end of a line of Chromium's that names the system's error: `…/SingletonLock: File exists (17)`. */
+const NAMES_ERROR = /: [A-Z][\w ,'-]+ \(\d+\)$/
+
+/**
+ * What the browser printed last, for the sentence of a failed relaunch; empty when there is nothing. The last line that
+ * names the system's error is the cause, where there is one (`ofError`): those after it are advice.
+ */
+export async function lastWords(node: string, sinceWallMs: number, ofError = false): Promise<string> {
   // systemd's own lines of the unit say what we know already; the browser's come through its stdout.
   const said = await unitOutput(`chromebox@${node}.service`, {
     lines: 100,
     sinceWallMs,
     match: '_TRANSPORT=stdout',
   })
-  return clean((said.seen ? said.value.at(-1) : undefined) ?? '', 160)
+  const lines = said.seen ? said.value : []
+  const cause = ofError ? lines.findLast((line) => NAMES_ERROR.test(line.trimEnd())) : undefined
+  return clean(cause ?? lines.at(-1) ?? '', 160)
 }
 
 /** Chromium resets a profile whose Preferences file it cannot read, silently, and keeps the bad one aside. */

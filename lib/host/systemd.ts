@@ -46,6 +46,10 @@ export interface UnitState {
   readonly mainPid: number
   /** How its last main process ended. */
   readonly ended: Ended
+  /** What its start runs; absent when systemctl did not say. */
+  readonly program?: string
+  /** Files without which it does not start: its settings, and what is bound into its namespace. */
+  readonly files?: readonly string[]
 }
 
 export interface TimerState {
@@ -112,11 +116,24 @@ export async function showMatching(
 
 /** State of one unit and how its last main process ended: one systemctl call. */
 export async function lookUnit(unit: string, deadlineMs?: number): Promise<Look<UnitState>> {
-  const shown = await show([unit], ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS], deadlineMs)
+  const starts = ['ExecStart', 'EnvironmentFiles', 'BindReadOnlyPaths']
+  const props = ['LoadState', 'ActiveState', 'MainPID', ...ENDED_PROPS, ...starts]
+  const shown = await show([unit], props, deadlineMs)
   if (!shown.seen) return shown
   const found = shown.value[unit] ?? {}
   const { LoadState: load = '', ActiveState: active = '', MainPID: pid = '' } = found
-  return { seen: true, value: { load, active, mainPid: Number(pid), ended: howItEnded(found) } }
+  const state = { load, active, mainPid: Number(pid), ended: howItEnded(found) }
+  return { seen: true, value: { ...state, ...startsWith(found) } }
+}
+
+/** What a start needs; what is marked as optional, with `-` in the unit, is left out. */
+function startsWith(shown: UnitShow): Pick<UnitState, 'program' | 'files'> {
+  const { ExecStart = '', EnvironmentFiles = '', BindReadOnlyPaths = '' } = shown
+  const program = /path=(\/\S+) ;/.exec(ExecStart)?.[1]
+  if (program === undefined) return {}
+  const settings = Array.from(EnvironmentFiles.matchAll(/^(\/.*) \(ignore_errors=no\)$/gm), (m) => m[1] ?? '')
+  const bound = BindReadOnlyPaths.split(/\s+/).filter((path) => path.startsWith('/'))
+  return { program, files: [...settings, ...bound.map((path) => path.replace(/:.*/, ''))] }
 }
 
 /** Parses `systemctl show`: units in the order they were asked for, separated by a blank line. */

@@ -57,6 +57,7 @@ const CDP = '`CDP unreachable on :<port>`, `port squatted: …`'
 const PAGE = '`chat page "<title>" missing from target list`'
 const RELAUNCH = '`relaunch OK after <s>s`, `relaunch FAILED — needs operator attention: <reason>`'
 const HELD = '`HELD DOWN`'
+const NO_START = '`not relaunched: …`, `the profile cannot be written: …`, `Chromium on disk changed …`'
 const SILENT = '`relay on <peer>:<port> does not answer, …`'
 const SOCKET =
   '`cdp-relay@<node>.socket is inactive`, `failed: systemd limit reached`, `listens in a deleted namespace`'
@@ -131,6 +132,13 @@ export const CODES = {
   'no-process': fault('process', 'no chromium process for profile', '`no chromium process for profile`'),
   'process-unseen': unknown('process', 'processes are not visible: {why}', UNKNOWN),
   'browser-not-asked': unknown('process', 'the browser was not probed', UNKNOWN),
+  'profile-unwritable': fault('process', 'the profile cannot be written: {why}', NO_START),
+  'program-changed': fault(
+    'process',
+    'Chromium on disk changed at {at}, every start since ended with {ended}',
+    NO_START,
+  ),
+  'program-recovered': recovery('process', 'no node waits for another Chromium on disk', NO_START),
   'cdp-unreachable': fault('cdp', 'CDP unreachable on :{port}', CDP),
   'port-squatted': fault('cdp', "port squatted: :{port} answers but is not this node's browser", CDP),
   'browser-stopped': fault('cdp', 'the browser process is stopped (pid {pid})', CDP),
@@ -160,6 +168,7 @@ export const CODES = {
   fresh: guard(undefined, 'skip kill: launched {seconds}s ago', '`skip kill: launched <n>s ago`'),
   squatted: guard('cdp', 'not relaunched: a relaunch would not free the port', CDP),
   'not-applied': guard('process', 'not relaunched: {what}', '`not relaunched: the row says …`'),
+  'cannot-start': guard('process', 'not relaunched: {why}', NO_START),
   held: guard('process', 'HELD DOWN after {failures} failed relaunches, one attempt in {wait}', HELD),
   backoff: guard('process', 'backing off after {failed}, next attempt in {wait}', RELAUNCH),
   cautious: guard('process', 'state file was corrupt: no relaunch for {wait}', CORRUPT),

@@ -56,3 +56,18 @@ test('a profile that Chromium reset meanwhile is told beside the success', async
   assert.equal(got.did, 'ok')
   assert.match(got.did === 'ok' ? got.notes.join() : '', /^Chromium reset the profile/)
 })
+
+test('case 58: exit 21: the line that names the error is quoted, and not the advice after it', async (t) => {
+  const w = await world(t)
+  w.host.write('ended', ENDED(21))
+  w.host.write(
+    'printed',
+    `[9:9:ERROR:process_singleton_posix.cc(340)] Failed to create ${w.host.dir}/SingletonLock: Read-only file system (30)
+[9:9:ERROR:chrome_main_delegate.cc(560)] Failed to create a ProcessSingleton for your profile directory. Aborting now to avoid profile corruption.
+`,
+  )
+  w.host.onStart({ none: true })
+  const got = await relaunch(w)
+  assert.match(got.did === 'failed' ? got.reason : '', /it said: .*Read-only file system \(30\)/)
+  assert.deepEqual(got.did === 'failed' ? got.died?.status : undefined, 21)
+})

@@ -236,3 +236,41 @@ test('the actuator from its lock to the healthy look', async (t) => {
   assert.equal(got.did, 'ok')
   assert.deepEqual(jobs(w), ['start'])
 })
+
+const STARTS = (program: string): string =>
+  `ExecStart={ path=${program} ; argv[]=${program} --headless=new ; }\n`
+/** The unit as systemctl shows it, with more properties. */
+function shows(w: World, more: string): void {
+  const systemctl = w.host.read('bin/systemctl').replace('#!/bin/bash\n', '')
+  w.host.program(
+    'bin/systemctl',
+    `case "$*" in *show*) printf '${more.replaceAll('\n', '\\n')}';; esac\n${systemctl}`,
+  )
+}
+
+test('case 57: a living one whose program is gone is not stopped', async (t) => {
+  const w = await world(t)
+  const pid = await oldBrowser(w, { mode: 'silent' })
+  shows(w, STARTS(join(w.host.dir, 'chromium')))
+  let begun = false
+  const got = await relaunch(w, {
+    begin: () => {
+      begun = true
+      return undefined
+    },
+  })
+  assert.deepEqual([got.did, begun, jobs(w)], ['nothing', false, []])
+  assert.equal(got.did === 'nothing' ? got.why : '', `not relaunched: ${w.host.dir}/chromium is missing`)
+  process.kill(pid, 0)
+})
+
+test('case 57: after a stop, a start that is refused does not leave the stopped process as healthy', async (t) => {
+  const w = await world(t)
+  await oldBrowser(w, { title: 'News' })
+  const systemctl = w.host.read('bin/systemctl').replace('#!/bin/bash\n', '')
+  w.host.program('bin/systemctl', `case "$*" in *start*) echo "no" >&2; exit 1;; esac\n${systemctl}`)
+  const got = await relaunch(w)
+  assert.equal(got.did, 'failed')
+  assert.equal(got.judgement.process, undefined)
+  assert.equal(got.judgement.verdict.code, 'no-process')
+})

@@ -9,9 +9,8 @@ import {
   declined,
   type Relaunched,
   relaunched,
-  unrecorded,
 } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
-import { beginAttempt } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
+import { beginAttempt, unrecorded } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
 import type { Memory, Observation } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { asked, at, gone, look, memory, policy, seen, silent, squatted } from '../kit/chromebox-fixtures.ts'
 
@@ -63,7 +62,8 @@ test('the uplink is the fleet’s: it is said to pass by a paused node too, and 
   const passes = {
     egress: { state: 'healthy', code: 'ok', reason: '', evidence: [], repair: false },
   } as const
-  const of = (o: Observation) => decide(o, memory(), at(T), policy).pages.filter((e) => e.of === 'fleet')
+  const of = (o: Observation) =>
+    decide(o, memory(), at(T), policy).pages.filter((e) => e.of === 'fleet' && e.kind === 'uplink-fault')
   assert.deepEqual(
     of(seen(look(OLD), passes)).map((e) => [e.kind, e.failing]),
     [['uplink-fault', false]],

@@ -6,6 +6,8 @@ import { sleep } from '../../base/deadline.ts'
 import { errorLine } from '../../base/errors.ts'
 import type { Node, ReceiptAction } from '../../base/types.ts'
 import { type RelaunchResult, relaunchLocked } from '../../browser/relaunch.ts'
+import { text } from '../../report/codes.ts'
+import { lookProgram } from '../chromebox-watchdog/program.ts'
 import type { Acted, Round, Tick } from '../types.ts'
 import { notRestarted, settleRestart } from './decide.ts'
 import { checkSoon } from './observe.ts'
@@ -35,7 +37,9 @@ export async function act(
       why: decision.verdict.reason,
       // What is left after the relaunch belongs to the look that judges it.
       deadline: { leftMs: () => Math.max(0, t.deadline.leftMs() - checkBoundMs(t.config) / 2) },
-      begin: () => {
+      begin: (_ended, alive, unit) => {
+        const bad = alive ? lookProgram(t, unit?.program) : undefined
+        if (bad !== undefined) return text('cannot-start', { why: bad })
         const next = stepCircuit(decision.memory, 'restart-started', now(t.p), policy).memory
         record(next)
         begun = next
@@ -48,7 +52,7 @@ export async function act(
   if (begun === undefined) {
     const guard: Guard =
       result?.did === 'nothing'
-        ? { code: 'out-of-time', text: result.why }
+        ? { code: result.code ?? 'out-of-time', text: result.why }
         : { code: 'run-failed', text: `nothing done: ${failure}` }
     return { decision: notRestarted(node.name, decision, guard), actions: [] }
   }

@@ -8,9 +8,11 @@ import { pageUplink } from '../../egress/uplink-page.ts'
 import { activeLocalNodes } from '../../registry/read.ts'
 import { said } from '../../report/line.ts'
 import type { Tick } from '../types.ts'
-import { declined, relaunched, unrecorded } from './decide.ts'
-import { beginAttempt, isQuickDeath } from './memory.ts'
+import { forFleet } from './cannot-start.ts'
+import { declined, relaunched } from './decide.ts'
+import { beginAttempt, isQuickDeath, unrecorded } from './memory.ts'
 import { observe } from './observe.ts'
+import { lookProgram } from './program.ts'
 import type { Acted, Done, Round } from './types.ts'
 
 /** Carries out what the look under the lock asks for. A lock taken for the tunnel is none for the browser, and no deadline either. */
@@ -100,8 +102,11 @@ async function relaunch(t: Tick, node: Node, round: Round): Promise<Done> {
     detail: [`before: ${ended.how}, ${ended.detail}`, reason, ...notes].filter((s) => s !== '').join('; '),
   }
   const pid = judgement.process?.pid
+  const last = relaunched(decision, memory, result, node.name, now(t.p), t.config)
+  const { attempts } = last.memory
+  const program = helped ? undefined : lookProgram(t, unit?.program, { node: node.name, attempts })
   return {
-    decision: relaunched(decision, memory, result, node.name, now(t.p), t.config),
+    decision: program === undefined ? last : { ...last, pages: forFleet(last.pages, program) },
     actions: [action],
     facts: pid === undefined ? {} : { browserPid: pid },
   }

@@ -48,7 +48,7 @@ const WATCHDOG: Supervisor<Observation, Action, Memory> = {
   },
   observe,
   lookCloser: async (t, node, observation, { actions }) =>
-    t.dryRun || actions.length === 0 ? withUnit(node, observation) : observation,
+    t.dryRun || actions.length === 0 ? withUnit(t, node, observation) : observation,
   lookAgain,
   decide: (observation, memory, at, t) => decide(observation, memory, at, t.config),
   doing: ({ actions, verdict }) =>

@@ -1,6 +1,6 @@
-import { certainMs } from '../../base/damping.ts'
 import type { LayerMark, Now, Verdict } from '../../base/types.ts'
 import type { RelaunchResult } from '../../browser/relaunch.ts'
+import { PROFILE_IN_USE } from '../../browser/singleton.ts'
 import type { EgressVerdict } from '../../egress/types.ts'
 import { judgeNetns } from '../../netns/judge.ts'
 import { type Code, text } from '../../report/codes.ts'
@@ -8,6 +8,7 @@ import { type Line, line, said } from '../../report/line.ts'
 import type { PageKind } from '../../report/page.ts'
 import { verdict as verdictOf } from '../../report/verdict.ts'
 import type { PageEvent } from '../types.ts'
+import { forFleet, NEEDS_PERSON, unwritable, whyNot } from './cannot-start.ts'
 import { endAttempt, holdOf, isQuickDeath, lowerFault, reanchor, waits } from './memory.ts'
 import type { Action, Decision, Guard, Memory, Observation, Policy } from './types.ts'
 
@@ -28,7 +29,7 @@ export function decide(o: Observation, memory: Memory, now: Now, policy: Policy)
 /** What was seen is reported as it is; nothing is done, logged or remembered for it, and nothing of this node is paged. */
 function paused(why: { reason: string; by: string }, memory: Memory, beneath: Decision): Decision {
   const verdict = verdictOf('paused', [beneath.verdict.reason], why)
-  const pages = beneath.pages.filter((e) => e.of === 'fleet')
+  const pages = beneath.pages.filter((e) => e.kind === 'uplink-fault' && e.of === 'fleet')
   return { verdict, marks: beneath.marks, actions: [], memory, pages, lines: [] }
 }
 
@@ -116,7 +117,10 @@ function browserLayers(
   const seen = [...below, ...browser.marks]
   if (verdict.state === 'unknown') return cannotTell(o, m, verdict, seen, pages)
   const marks = fill(seen)
-  if (verdict.state === 'healthy') return healthy(verdict, marks, m, pages)
+  if (verdict.state === 'healthy') {
+    const well = healthy(verdict, marks, m, pages)
+    return o.unwritable === undefined ? well : unwritable(o.node, o.unwritable, well)
+  }
   const held = holdOf(m, now, policy)
   const memory = held && !m.held ? { ...m, held } : m
   const guard = strictest(guards(o, memory, now, policy))
@@ -125,11 +129,12 @@ function browserLayers(
     const what = said('held-down', { failures: m.failures, reason: verdict.reason })
     pages.push({ kind: 'browser-fault', failing: true, ...what })
   }
+  const toPage = () => (o.program === undefined ? pages : forFleet(pages, o.program))
   const fail = (then: string, next: string): Line[] => [
     { level: 'FAIL', code, text: `${withEvidence(verdict)}; ${then}`, next },
   ]
   if (guard) {
-    if (guard.code === 'squatted' || guard.code === 'not-applied') {
+    if (NEEDS_PERSON.has(guard.code)) {
       const what = guard.code === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
       pages.push({ kind: 'browser-fault', failing: true, code, text: what })
     }
@@ -138,7 +143,7 @@ function browserLayers(
       'not-applied': `ensure-node-supervision ${o.node}`,
     }
     const lines = fail(guard.text, ways[guard.code] ?? why(o.node))
-    return { verdict, marks, actions: [], guard, memory, pages, lines }
+    return { verdict, marks, actions: [], guard, memory, pages: toPage(), lines }
   }
   const action: Action = {
     kind: 'relaunch-browser',
@@ -146,13 +151,15 @@ function browserLayers(
     halfOpen: held !== undefined,
   }
   const lines = fail(held ? 'half-open attempt: relaunching' : 'relaunching', why(o.node))
-  return { verdict, marks, actions: [action], memory, pages, lines }
+  return { verdict, marks, actions: [action], memory, pages: toPage(), lines }
 }
 
 function healthy(verdict: Verdict, marks: readonly LayerMark[], m: Memory, pages: PageEvent[]): Decision {
   const { held, lowerFault: _l, notBeforeBootMs, ...rest } = m
   const stale = held ?? _l ?? notBeforeBootMs ?? (m.failures > 0 ? m.failures : undefined)
   pages.push(over('browser-fault', said('browser-recovered')))
+  // Where others still fail for it, each of their runs reports that, which starts the recovery's wait anew.
+  pages.push({ ...over('browser-fault', said('program-recovered')), of: 'fleet' })
   const lines: Line[] = held ? [line('INFO', 'hold-closed')] : []
   const memory = stale === undefined ? m : { ...rest, failures: 0 }
   return { verdict, marks, actions: [], memory, pages, lines }
@@ -165,6 +172,8 @@ function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
   if (o.notApplied !== undefined)
     found.push({ code: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
   const age = o.browser?.process?.ageMs
+  const cannot = whyNot(o)
+  if (cannot !== undefined) found.push({ code: 'cannot-start', text: text('cannot-start', { why: cannot }) })
   if (age !== undefined && age < policy.freshBrowserMs) {
     const skip = text('fresh', { seconds: Math.floor(age / 1000) })
     found.push({ code: 'fresh', text: skip, eligibleInMs: policy.freshBrowserMs - age })
@@ -180,27 +189,6 @@ function strictest(all: readonly Guard[]): Guard | undefined {
   const { eligibleInMs: _e, ...bare } = first
   const left = all.map((g) => g.eligibleInMs)
   return left.includes(undefined) ? bare : { ...bare, eligibleInMs: Math.max(...(left as number[])) }
-}
-
-/**
- * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
- * against a living browser, and for a dead one not right after another that memory does not know either:
- * it would be one for every crash. The receipt, on another file system, has a record of that one.
- * @param alive a browser runs that would be ended
- * @returns why not, or undefined
- */
-export function unrecorded(
-  { last }: Observation,
-  memory: Memory,
-  { problem, alive }: { readonly problem: string; readonly alive: boolean },
-  now: Now,
-  policy: Policy,
-): string | undefined {
-  if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
-  const known = memory.attempts.at(-1)?.wallMs ?? 0
-  const acted = last?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known)
-  const soon = last && acted && certainMs(last.at, now) < policy.backoffBaseMs
-  return soon ? `not relaunched again so soon: ${problem}` : undefined
 }
 
 /** The actuator looked once more and left the browser alone: too fresh, too little time left, no record. */
@@ -227,7 +215,9 @@ export function relaunched(
   const below = found.marks.filter((l) => l.layer === 'netns' || l.layer === 'egress')
   const seconds = Math.max(1, Math.round(result.durationMs / 1000))
   const ok = result.did === 'ok'
-  const memory = endAttempt(begun, now, { ok, detail: result.reason, seconds }, policy)
+  const final = result.died?.how === 'exit-code' && result.died.status === PROFILE_IN_USE
+  const died = result.died === undefined ? {} : { died: result.died.detail }
+  const memory = endAttempt(begun, now, { ok, final, detail: result.reason, seconds, ...died }, policy)
   const rest = found.pages.filter((e) => e.kind !== 'browser-fault')
   const after = { ...found, verdict, marks: [...below, ...result.judgement.marks], memory }
   const notes = result.notes.length > 0 ? ` (${result.notes.join('; ')})` : ''

@@ -48,11 +48,14 @@ export function beginAttempt(
   }
 }
 
-/** The outcome of the attempt that `beginAttempt` recorded. Success closes a hold; the fifth failure sets it. */
+/**
+ * The outcome of the attempt that `beginAttempt` recorded. Success closes a hold; the fifth failure sets it, and one
+ * that further attempts would only repeat (`final`) at once.
+ */
 export function endAttempt(
   m: Memory,
   now: Now,
-  { ok, ...outcome }: { ok: boolean; detail: string; seconds: number },
+  { ok, final, ...outcome }: { ok: boolean; final?: boolean; detail: string; seconds: number; died?: string },
   policy: Policy,
 ): Memory {
   const last = { startBootMs: m.last?.startBootMs ?? now.bootMs, endBootMs: now.bootMs }
@@ -60,7 +63,7 @@ export function endAttempt(
   const attempts = m.attempts.map((a, i) => (i === m.attempts.length - 1 ? { ...a, result, ...outcome } : a))
   const { held: _h, ...rest } = m
   if (ok) return { ...rest, failures: 0, last, attempts }
-  const held = holdOf(m, now, policy)
+  const held = holdOf(m, now, final ? { ...policy, holdAfter: 1 } : policy)
   return { ...rest, last, attempts, ...(held && { held }) }
 }
 
@@ -154,6 +157,27 @@ export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard
   const loop = waitFrom(backoffMs(quick - policy.holdAfter, policy))
   add('crash-loop', loop, (wait) => textOf('crash-loop', { times: quick, wait }))
   return found
+}
+
+/**
+ * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
+ * against a living browser, and for a dead one not right after another that memory does not know either:
+ * it would be one for every crash. The receipt, on another file system, tells of that one.
+ * @param alive a browser runs that would be ended
+ * @returns why not, or undefined
+ */
+export function unrecorded(
+  { last }: Observation,
+  memory: Memory,
+  { problem, alive }: { readonly problem: string; readonly alive: boolean },
+  now: Now,
+  policy: Policy,
+): string | undefined {
+  if (alive) return `not relaunched: ${problem}, so nothing would hold the next attempt back`
+  const known = memory.attempts.at(-1)?.wallMs ?? 0
+  const acted = last?.actions.some((a) => a.kind === 'relaunch-browser' && a.startedWallMs > known)
+  const soon = last && acted && certainMs(last.at, now) < policy.backoffBaseMs
+  return soon ? `not relaunched again so soon: ${problem}` : undefined
 }
 
 /**

@@ -1,6 +1,8 @@
+import { present } from '../../base/present.ts'
 import type { Look, Node } from '../../base/types.ts'
 import { judgeBrowser } from '../../browser/judge.ts'
 import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
+import { whyNoStart, whyUnwritable } from '../../browser/startable.ts'
 import type { BrowserLook } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
@@ -10,6 +12,7 @@ import { lookNetns } from '../../host/netns.ts'
 import type { UnitState } from '../../host/systemd.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import { tunnelConfigured } from '../../tunnel/configured.ts'
+import type { Tick } from '../types.ts'
 import type { Decision, Observation } from './types.ts'
 
 const WORKS: EgressVerdict = { state: 'healthy', code: 'ok', reason: '', evidence: [], repair: false }
@@ -50,6 +53,7 @@ export async function observe(ctx: BrowserContext, node: Node): Promise<Observat
   const row = failing ? (await import('../../registry/node-env.ts')).notApplied(p, node) : undefined
   // Where CDP does not answer, a page that the row has elsewhere is not what is wrong.
   const stale = row?.what === 'port' || browser.verdict.layer === 'page' ? row?.text : undefined
+  const unwritable = main && whyUnwritable(p, node.name, main.pid)
   const identity = look.cdp?.seen && look.cdp.value.state === 'ok' ? look.cdp.value.identity : undefined
   return {
     ...start,
@@ -57,26 +61,30 @@ export async function observe(ctx: BrowserContext, node: Node): Promise<Observat
     browser,
     ...(stale === undefined ? {} : { notApplied: stale }),
     ...(identity === undefined ? {} : { identity }),
+    ...(unwritable === undefined ? {} : { unwritable }),
   }
 }
 
 /**
- * The same look with the state of the browser's unit, where there is no process: how the last one ended can lift
- * the crash-loop guard and is kept with the attempt. Without it a decision is never bolder, so a first look that asks
- * for a relaunch anyway does without this systemctl call; the second look, which acts, has it.
+ * The same look with the state of a failing browser's unit: whether a start can succeed and, where there is no process,
+ * how the last one ended, which can lift the crash-loop guard and is kept with the attempt. A first look that asks for a
+ * relaunch does without this systemctl call; the second look, which acts, has it.
  * @param asked the answer, where the question was put a moment ago; asked again while the unit has not ended
  */
 export async function withUnit(
+  t: Pick<Tick, 'p' | 'config' | 'registry'>,
   node: Node,
   observation: Observation,
   asked?: Promise<UnitState | undefined>,
 ): Promise<Observation> {
-  if (observation.browser?.verdict.code !== 'no-process') return observation
+  if (observation.browser?.verdict.state !== 'unhealthy') return observation
   const early = await asked
   // systemd learns of an end a moment after /proc shows it; until then it does not know how it was.
   const ended = early !== undefined && ['inactive', 'failed'].includes(early.active)
   const unit = ended ? early : await browserUnit(node.name)
-  return unit ? { ...observation, unit } : observation
+  const noStart = whyNoStart(t.p, node.name, unit)
+  const { lookProgram } = await import('./program.ts')
+  return present({ ...observation, unit, noStart, program: lookProgram(t, unit?.program) })
 }
 
 /** The egress layer from probes that were made; looks closer only when none of them answered. */
@@ -92,7 +100,7 @@ async function askEgress(
 
 /** The look that decides, under the node lock; its question to systemd is put while the lock is taken. */
 export function lookAgain(
-  ctx: BrowserContext,
+  t: Pick<Tick, 'p' | 'config' | 'registry'>,
   node: Node,
   first: Observation,
   asked: Decision,
@@ -101,7 +109,7 @@ export function lookAgain(
   return async (waited) => {
     // A tunnel takes seconds to restart, and the look before it as long as a look may: one is enough.
     if (asked.actions[0]?.kind === 'restart-tunnel' && !waited) return first
-    const seen = await withUnit(node, await observe(ctx, node), waited ? undefined : unit)
+    const seen = await withUnit(t, node, await observe(t, node), waited ? undefined : unit)
     return first.tunnelTried ? { ...seen, tunnelTried: true } : seen
   }
 }

@@ -18,8 +18,13 @@ export interface Observation extends shared.Observed {
   readonly identity?: string
   /** What the row says and the browser's unit does not: no relaunch could reach it. Only beside a living browser. */
   readonly notApplied?: string
-  /** Asked only when there is no process, and then how the last one ended; see `withUnit`. */
+  /** Why the running browser cannot write its profile; see `whyUnwritable`. */
+  readonly unwritable?: string
+  /** Asked only of a failing browser; where there is no process, how the last one ended. See `withUnit`. */
   readonly unit?: UnitState
+  /** Why a start cannot succeed (`whyNoStart`), and what is known of the program on disk (`lookProgram`). */
+  readonly noStart?: string
+  readonly program?: string
 }
 
 /** The part of the configuration that decides. */
@@ -37,6 +42,8 @@ const attempt = record({
   result: oneOf(['pending', 'ok', 'failed']),
   detail: text,
   seconds: amount,
+  /** How the browser that it started ended, if it did before it was healthy. */
+  died: optional(text),
 })
 
 export type Attempt = ReturnType<typeof attempt>
@@ -66,7 +73,7 @@ export type Action =
   | { readonly kind: 'restart-tunnel'; readonly reason: string }
 
 export type Guard = shared.Guard<
-  'fresh' | 'squatted' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
+  'fresh' | 'squatted' | 'not-applied' | 'cannot-start' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
 >
 
 export type Decision = shared.Decision<Action, Memory>
