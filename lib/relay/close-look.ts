@@ -63,7 +63,7 @@ async function lookInside(
   const netns = lookNetns(p, node.netns)
   if (!netns.seen || !netns.value.isNamespace) return { ...UNSEEN, netns }
   const peerLink = await lookPeer(node, config.innerDeadlineMs)
-  const inner = await askInside(node, config)
+  const inner = await askInside(p, node, config)
   return { netns, inner, peerLink }
 }
 

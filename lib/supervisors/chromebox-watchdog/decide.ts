@@ -102,6 +102,9 @@ function egressDown(
   }
 }
 
+/** Guards of faults that no relaunch ends: a person does. */
+export const HOPELESS: ReadonlySet<string> = new Set<Guard['code']>(['squatted', 'refuses', 'not-applied'])
+
 function browserLayers(
   o: Observation,
   m: Memory,
@@ -129,8 +132,8 @@ function browserLayers(
     { level: 'FAIL', code, text: `${withEvidence(verdict)}; ${then}`, next },
   ]
   if (guard) {
-    if (guard.code === 'squatted' || guard.code === 'not-applied') {
-      const what = guard.code === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
+    if (HOPELESS.has(guard.code)) {
+      const what = guard.code === 'not-applied' ? `${verdict.reason}; ${guard.text}` : verdict.reason
       pages.push({ kind: 'browser-fault', failing: true, code, text: what })
     }
     const ways: Partial<Record<Guard['code'], string>> = {
@@ -162,6 +165,7 @@ function healthy(verdict: Verdict, marks: readonly LayerMark[], m: Memory, pages
 function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
   const found: Guard[] = []
   if (o.browser?.verdict.code === 'port-squatted') found.push({ code: 'squatted', text: text('squatted') })
+  if (o.browser?.verdict.code === 'cdp-refuses') found.push({ code: 'refuses', text: text('refuses') })
   if (o.notApplied !== undefined)
     found.push({ code: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
   const age = o.browser?.process?.ageMs

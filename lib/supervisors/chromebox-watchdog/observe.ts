@@ -1,6 +1,13 @@
-import type { Look, Node, Receipt } from '../../base/types.ts'
+import type { Look, Node } from '../../base/types.ts'
 import { judgeBrowser } from '../../browser/judge.ts'
-import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
+import {
+  type BrowserContext,
+  cdpRequests,
+  findMain,
+  provedIdentity,
+  readAnswers,
+  settlePage,
+} from '../../browser/look.ts'
 import type { BrowserLook } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
 import { answered, egressRequests } from '../../egress/probes.ts'
@@ -39,7 +46,7 @@ export async function observe(ctx: BrowserContext, node: Node): Promise<Observat
   const results: Look<FetchResult[]> =
     requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
   const egress = configured ? await askEgress(ctx, node, after(results, cdp.length)) : NOT_CONFIGURED
-  const answers = main ? readAnswers(p, node, main, results, known(last)) : {}
+  const answers = main ? readAnswers(p, node, main, results, provedIdentity(last)) : {}
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const failing = main !== undefined && browser.verdict.state === 'unhealthy'
@@ -73,12 +80,6 @@ export async function withUnit(
   const ended = early !== undefined && ['inactive', 'failed'].includes(early.active)
   const unit = ended ? early : await browserUnit(node.name)
   return unit ? { ...observation, unit } : observation
-}
-
-/** The browser that the last run proved to hold the port. */
-function known(last: Receipt | undefined): string | undefined {
-  const identity = last?.extra.browserIdentity
-  return typeof identity === 'string' ? identity : undefined
 }
 
 /** The egress layer from probes that were made; looks closer only when none of them answered. */

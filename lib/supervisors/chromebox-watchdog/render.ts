@@ -87,8 +87,7 @@ export function dryRun(outcome: Outcome): string {
       guard.code === 'fresh' && age !== undefined ? `browser ${Math.floor(age / 1000)} s old` : guard.text
     const when =
       guard.eligibleInMs === undefined ? '' : `, eligible in ${Math.ceil(guard.eligibleInMs / 1000)} s`
-    const never = guard.code === 'squatted' || guard.code === 'not-applied'
-    return never ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
+    return HOPELESS.has(guard.code) ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
   }
   if (verdict.state === 'healthy') return 'would do nothing: healthy'
   const next = decision.lines[0]?.next

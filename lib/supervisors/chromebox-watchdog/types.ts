@@ -60,7 +60,7 @@ export type Action =
   | { readonly kind: 'restart-tunnel'; readonly reason: string }
 
 export type Guard = shared.Guard<
-  'fresh' | 'squatted' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
+  'fresh' | 'squatted' | 'refuses' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
 >
 
 export type Decision = shared.Decision<Action, Memory>
