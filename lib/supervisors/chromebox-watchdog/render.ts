@@ -10,6 +10,7 @@ import { readHistory } from '../../store/receipt-history.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import { contextLine } from '../show.ts'
 import type { Tick } from '../types.ts'
+import { HOPELESS } from './decide.ts'
 import { readMemory } from './memory.ts'
 import type { Attempt, Outcome } from './types.ts'
 
