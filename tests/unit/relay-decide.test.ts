@@ -12,24 +12,20 @@ import {
 import type { Memory, Observation } from '../../lib/supervisors/cdp-relay-watchdog/types.ts'
 import {
   blind,
-  chromium,
   close,
   healthy,
   isReason,
   kinds,
   level,
   link,
-  listener,
   look,
   now,
-  owner,
   pages,
   policy,
   type Row,
   refused,
   restart,
   seen,
-  well,
 } from '../kit/relay-fixtures.ts'
 
 const rows: readonly Row[] = [
@@ -125,70 +121,6 @@ const rows: readonly Row[] = [
     next: 'chromebox-watchdog --why muse',
   },
   {
-    name: "83: browser frozen, and another program accepts at the relay's address",
-    o: look({
-      close: close({
-        inner: seen({ browser: 'silent', detail: 'timeout' }),
-        listeners: seen([listener({ owners: [owner()] }), chromium]),
-      }),
-    }),
-    state: 'unhealthy',
-    code: 'browser-and-relay-down',
-    reason: text('browser-and-relay-down', { endpoint: '10.201.35.2:9410' }),
-    actions: [],
-    level: 'WARN',
-  },
-  {
-    name: '83: browser frozen, and another program accepts on every address',
-    o: look({
-      close: close({
-        inner: seen({ browser: 'silent', detail: 'timeout' }),
-        listeners: seen([listener({ address: '0.0.0.0', owners: [owner()] })]),
-      }),
-    }),
-    state: 'unhealthy',
-    code: 'browser-and-relay-down',
-    reason: text('browser-and-relay-down', { endpoint: '10.201.35.2:9410' }),
-    actions: [],
-  },
-  {
-    name: '45: another program has the port of the browser',
-    o: look({ close: close({ inner: seen({ browser: 'squatted', detail: 'Chrome/1, from pid 5 (nc)' }) }) }),
-    state: 'unhealthy',
-    code: 'port-squatted',
-    reason: text('port-squatted', { port: 9410 }),
-    actions: [],
-    level: 'WARN',
-    next: 'chromebox-watchdog --why muse',
-  },
-  {
-    name: '45: the same browser over the relay and inside',
-    o: look({
-      answer: well,
-      id: 'a',
-      close: close({ inner: seen({ browser: 'answers', detail: 'Chrome/1', id: 'a' }) }),
-    }),
-    state: 'healthy',
-    code: 'ok',
-    reason: '',
-    actions: [],
-  },
-  {
-    name: '45: another browser over the relay than inside',
-    o: look({
-      answer: well,
-      id: 'b',
-      close: close({
-        inner: seen({ browser: 'answers', detail: 'Chrome/1', id: 'a' }),
-        listeners: seen([listener({ owners: [owner()] }), chromium]),
-      }),
-    }),
-    state: 'unhealthy',
-    code: 'foreign-listener',
-    reason: /socat \(pid 4711/,
-    actions: ['remove:4711', ...restart],
-  },
-  {
     name: 'browser dead behind a relay that hangs up',
     o: look({
       answer: { kind: 'closed', stage: 'headers', detail: 'closed without an answer', ms: 2 },
@@ -226,15 +158,6 @@ const blinds: readonly [string, Observation][] = [
   ['the namespace', look({ close: close({ netns: blind('EACCES') }) })],
   ['curl', look({ close: close({ inner: blind('curl is not installed') }) })],
   ['systemd', look({ close: close({ units: blind('systemctl timed out') }) })],
-  [
-    "83: whose the relay's address is, with a frozen browser behind it",
-    look({
-      close: close({
-        inner: seen({ browser: 'silent', detail: 'timeout' }),
-        listeners: blind('ip is missing'),
-      }),
-    }),
-  ],
 ]
 
 for (const row of rows) {

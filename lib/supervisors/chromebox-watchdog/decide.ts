@@ -10,6 +10,7 @@ import { verdict as verdictOf } from '../../report/verdict.ts'
 import type { PageEvent } from '../types.ts'
 import { endAttempt, holdOf, isQuickDeath, lowerFault, reanchor, waits } from './memory.ts'
 import type { Action, Decision, Guard, Memory, Observation, Policy } from './types.ts'
+import { HOPELESS } from './types.ts'
 
 /**
  * What one look at a node means and what may be done about it. Pure.
@@ -101,9 +102,6 @@ function egressDown(
     lines: [{ level: 'FAIL', code: codeOf(verdict), text: withEvidence(verdict), next }],
   }
 }
-
-/** Guards of faults that no relaunch ends: a person does. */
-export const HOPELESS: ReadonlySet<string> = new Set<Guard['code']>(['squatted', 'refuses', 'not-applied'])
 
 function browserLayers(
   o: Observation,

@@ -10,9 +10,8 @@ import { readHistory } from '../../store/receipt-history.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import { contextLine } from '../show.ts'
 import type { Tick } from '../types.ts'
-import { HOPELESS } from './decide.ts'
 import { readMemory } from './memory.ts'
-import type { Attempt, Outcome } from './types.ts'
+import { type Attempt, HOPELESS, type Outcome } from './types.ts'
 
 /** One line of context: is the timer armed, when does it run next, what did the last attempt do. */
 export function context({ p, config }: Tick, { name }: Node): Promise<string> {

@@ -63,6 +63,9 @@ export type Guard = shared.Guard<
   'fresh' | 'squatted' | 'refuses' | 'not-applied' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
 >
 
+/** Guards of faults that no relaunch ends: a person does. */
+export const HOPELESS: ReadonlySet<string> = new Set<Guard['code']>(['squatted', 'refuses', 'not-applied'])
+
 export type Decision = shared.Decision<Action, Memory>
 export type Outcome = shared.Outcome<Observation, Action, Memory>
 export type Round = shared.Round<Observation, Action, Memory>
