@@ -24,6 +24,8 @@ export function paths(root = process.env.NETVM_ROOT ?? '') {
     state: `${r}/var/lib/netvm`,
     log: `${r}/var/log/netvm`,
     profiles: `${r}/var/lib/chromebox`,
+    // ExecStart= of chromebox@.service.
+    browser: `${r}/usr/lib/chromium/chromium`,
     unitDir: `${r}/etc/systemd/system`,
     netnsDir: `${r}/run/netns`,
     proc: process.env.NETVM_PROC ?? '/proc',

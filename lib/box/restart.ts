@@ -21,7 +21,7 @@ const LOCK_WAIT_MS = 120_000
 async function unhealthy(ctx: BrowserContext, node: Node): Promise<string | undefined> {
   const { verdict } = await lookBrowser(ctx, node)
   if (verdict.state !== 'healthy') return verdict.reason
-  const relay = await verifyRelay(node, ctx.config)
+  const relay = await verifyRelay(ctx.p, node, ctx.config)
   return relay.ok ? undefined : `its relay on ${node.peer}:${node.cdpPort} does not answer: ${relay.detail}`
 }
 

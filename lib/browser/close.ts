@@ -24,7 +24,9 @@ const FLUSH_MS = 8000
 export async function closeBrowser(proc: string, pid: number, port: number): Promise<string | undefined> {
   const deadline = deadlineIn(ASK_MS)
   const ours = holdsListener({ proc }, pid, port)
-  if (ours.seen && !ours.value) return `port ${port} is not held by pid ${pid}`
+  // What is asked is told to close: without the proof that it is this browser, nobody is asked.
+  if (!ours.seen) return `whose port ${port} is cannot be seen: ${ours.why}`
+  if (!ours.value) return `port ${port} is not held by pid ${pid}`
   const at = { host: '127.0.0.1', port }
   const answer = await httpGet({ ...at, path: '/json/version', deadlineMs: deadline.leftMs() })
   const version = answer.kind === 'answer' ? parseVersion(answer.body) : undefined

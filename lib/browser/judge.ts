@@ -41,6 +41,9 @@ function judgeCdp(cdp: Look<CdpFinding>, port: number): LayerResult {
   const found = cdp.value
   if (found.state === 'ok') return { note: found.browser }
   const { detail } = found
+  if (found.state === 'refuses') {
+    return { verdict: verdict('cdp-refuses', [], { port, why: detail }), note: detail }
+  }
   return found.state === 'squatted'
     ? { verdict: verdict('port-squatted', [detail], { port }), note: `port squatted: ${detail}` }
     : { verdict: verdict('cdp-unreachable', [detail], { port }), note: detail }

@@ -1,15 +1,30 @@
 import type { Config } from '../base/config.ts'
 import { type Paths, profileDir } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
-import type { Look, Node } from '../base/types.ts'
-import { mayBeErrorPage, type PageVerdict, pageVerdict, parseTargets, parseVersion } from '../cdp/targets.ts'
+import type { Look, Node, Receipt } from '../base/types.ts'
+import {
+  browserId,
+  mayBeErrorPage,
+  type PageVerdict,
+  pageVerdict,
+  parseTargets,
+  parseVersion,
+} from '../cdp/targets.ts'
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../host/curl.ts'
-import { holdsListener, listenersIn } from '../host/listeners.ts'
+import { takerOf, whoseListener } from '../host/listeners.ts'
 import { netnsInode } from '../host/netns.ts'
-import { namespaceOf, readArgv } from '../host/proc.ts'
+import { namespaceOf } from '../host/proc.ts'
+import { readReceipt } from '../store/receipts.ts'
 import { judgeBrowser } from './judge.ts'
 import { findBrowsers } from './processes.ts'
-import type { BrowserJudgement, BrowserLook, CdpFinding, MainProcess, PageFinding } from './types.ts'
+import type {
+  BrowserJudgement,
+  BrowserLook,
+  CdpFinding,
+  MainProcess,
+  PageFinding,
+  PortTaker,
+} from './types.ts'
 
 export interface BrowserContext {
   readonly p: Paths
@@ -25,7 +40,7 @@ export function cdpRequests(node: Node, deadlineMs: number): FetchRequest[] {
 /** The main process of the node's profile in its namespace, and those of the profile elsewhere. */
 export function findMain(
   p: Paths,
-  node: Node,
+  node: Pick<Node, 'name'>,
   inode: number | undefined,
 ): Pick<BrowserLook, 'process' | 'elsewhere'> {
   if (inode === undefined) {
@@ -75,29 +90,87 @@ function readVersion(
   got: FetchResult | undefined,
   known: string | undefined,
 ): CdpFinding {
-  if (got?.exitCode !== 0) return { state: 'unreachable', detail: got?.error ?? 'not asked' }
-  const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
-  const what = version ? clean(version.browser, 60) : `HTTP ${got.httpCode}, not a browser's answer`
+  const answered = got?.exitCode === 0
+  const version = got?.httpCode === 200 && answered ? parseVersion(got.body) : undefined
+  const what = answered
+    ? version
+      ? clean(version.browser, 60)
+      : `HTTP ${got.httpCode}, not a browser's answer`
+    : (got?.error ?? 'not asked')
   if (main === undefined)
     return version ? { state: 'ok', browser: what } : { state: 'unreachable', detail: what }
-  // The id is random per start of a browser: it names one process.
-  const identity = `${main.pid} ${main.startTicks} ${version?.wsUrl.replace(/^.*\//, '')}`
-  if (version && identity === known) return { state: 'ok', browser: what, identity }
-  // Whoever answers, the socket says whose answer it is: another browser's is as well-formed as ours.
-  const ours = holdsListener(p, main.pid, node.cdpPort)
-  if (version && (!ours.seen || ours.value)) {
-    const proved = ours.seen ? { identity } : {}
-    return { state: 'ok', browser: what, ...proved }
-  }
-  if (ours.seen && !ours.value) return { state: 'squatted', detail: `${what}${squatter(p, node, main)}` }
-  return { state: 'unreachable', detail: what }
+  const identity = version && `${main.pid} ${main.startTicks} ${browserId(version.wsUrl)}`
+  if (identity !== undefined && identity === known) return { state: 'ok', browser: what, identity }
+  // Whoever answers, or is silent, the socket says who it is: another browser's answer is as well-formed as ours.
+  const taker = portTaker(p, node, main)
+  const { is, who } = taker.seen ? taker.value : { is: 'unseen', who: '' }
+  if (is === 'other' || (is === 'nobody' && answered)) return { state: 'squatted', detail: `${what}${who}` }
+  if (identity !== undefined) return { state: 'ok', browser: what, ...(is === 'own' ? { identity } : {}) }
+  const says = got?.httpCode === REFUSES && answered ? sentence(got.body) : ''
+  return says === ''
+    ? { state: 'unreachable', detail: what }
+    : { state: 'refuses', detail: `HTTP ${REFUSES} "${says}"` }
 }
 
-function squatter(p: Paths, node: Node, main: MainProcess): string {
-  const found = listenersIn(p, main.pid, node.cdpPort)
-  const pid = found.seen ? found.value.find((l) => l.pid !== undefined && l.pid !== main.pid)?.pid : undefined
-  if (pid === undefined) return ''
-  return `, from pid ${pid} (${clean(readArgv(p.proc, pid)[0] ?? '?', 60)})`
+/** Chromium's answer to a question that it does not allow, with one sentence of plain text. */
+const REFUSES = 500
+
+/** The first line of a plain text; empty for markup, JSON and nothing. */
+function sentence(body: string): string {
+  const line = clean(body.trim().split('\n')[0] ?? '', 160)
+  return /^[<{[]/.test(line) ? '' : line
+}
+
+/**
+ * Whose listener takes what is sent to 127.0.0.1:<port> of the node's namespace. Everybody who dials the browser, from
+ * inside or over the relay, has this one's answers, so every look, stop and repair asks here whose they are.
+ * @param main the node's browser; without one whoever listens is another
+ */
+export function portTaker(
+  p: Paths,
+  node: Pick<Node, 'netns' | 'cdpPort'>,
+  main: MainProcess | undefined,
+): Look<PortTaker> {
+  if (main !== undefined) {
+    const whose = whoseListener(p, main.pid, node.cdpPort)
+    if (!whose.seen) return whose
+    if (whose.value !== 'other') return { seen: true, value: { is: whose.value, who: '' } }
+  }
+  const other = takerOf(p, main?.pid ?? node.netns, node.cdpPort)
+  if (!other.seen) return other
+  if (other.value === undefined) {
+    const is = main === undefined ? 'nobody' : 'other'
+    return { seen: true, value: { is, who: is === 'other' ? ', from a process that cannot be seen' : '' } }
+  }
+  const { pid, program } = other.value
+  return { seen: true, value: { is: 'other', who: `, from pid ${pid} (${program})` } }
+}
+
+/**
+ * Whether a browser's answer that came over the relay is the node's own browser's: by the id that the watchdog's last
+ * look proved, else by the two sockets on the way, the relay's and the browser's. True where these cannot be seen.
+ */
+export function isOwnAnswer(
+  p: Paths,
+  node: Pick<Node, 'name' | 'netns' | 'peer' | 'cdpPort'>,
+  id: string,
+): boolean {
+  const last = readReceipt(p, 'chromebox-watchdog', node.name)
+  if (last.seen && provedIdentity(last.value)?.endsWith(` ${id}`)) return true
+  const { process } = findMain(p, node, netnsInode(p, node.netns))
+  const taker = process.seen ? portTaker(p, node, process.value) : process
+  if (!process.seen || !taker.seen) return true
+  if (process.value === undefined || taker.value.is !== 'own') return false
+  const relay = takerOf(p, process.value.pid, node.cdpPort, node.peer)
+  if (!relay.seen || relay.value === undefined) return true
+  // systemd holds the sockets of its units.
+  return relay.value.pid === 1 || relay.value.unit === `cdp-relay@${node.name}.service`
+}
+
+/** The browser that a run of chromebox-watchdog proved to hold the port: its pid, start ticks and id. */
+export function provedIdentity(last: Receipt | undefined): string | undefined {
+  const identity = last?.extra.browserIdentity
+  return typeof identity === 'string' ? identity : undefined
 }
 
 function readPages(list: string, title: string): Pick<BrowserLook, 'page' | 'doubtful'> {

@@ -16,6 +16,15 @@ export type CdpFinding =
   | { readonly state: 'unreachable'; readonly detail: string }
   /** Something answers on the port that is not this node's browser. It is never killed for it. */
   | { readonly state: 'squatted'; readonly detail: string }
+  /** The node's browser answers with an error and says why: its configuration, which a new start would keep. */
+  | { readonly state: 'refuses'; readonly detail: string }
+
+/** Whose listener takes what is sent to 127.0.0.1:<port> in a node's namespace: its browser's, another's, nobody's. */
+export interface PortTaker {
+  readonly is: 'own' | 'other' | 'nobody'
+  /** Another, as the end of a sentence (`, from pid 12 (nc -l)`); else empty. */
+  readonly who: string
+}
 
 export type PageFinding =
   | { readonly state: 'ok'; readonly title: string }

@@ -39,6 +39,9 @@ export function parseVersion(body: string): { browser: string; wsUrl: string } |
   return { browser, wsUrl }
 }
 
+/** The id of a browser in its WebSocket URL: random at each start, so it names one process. */
+export const browserId = (wsUrl: string): string => wsUrl.replace(/^.*\//, '')
+
 /** Parses `/json/list`, in its order. Undefined unless it is an array of targets; odd entries are skipped. */
 export function parseTargets(body: string): Target[] | undefined {
   const data = fromJson(

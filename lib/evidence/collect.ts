@@ -5,6 +5,7 @@ import { elapsedMs } from '../base/damping.ts'
 import { namesIn } from '../base/files.ts'
 import { intentPath, type Paths } from '../base/paths.ts'
 import { type Look, type Node, type Now, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
+import { provedIdentity } from '../browser/look.ts'
 import { parseIntent, pauseLeftMs } from '../store/intent.ts'
 import { decide } from './decide.ts'
 import { lookAtJournal } from './journal.ts'
@@ -60,7 +61,7 @@ export async function collect(
   const identity = (node: string): string | undefined => {
     const look = receipts.get(node)?.['chromebox-watchdog']
     const of = look?.seen === true && look.value?.at.bootId === at.bootId ? look.value : undefined
-    return typeof of?.extra.browserIdentity === 'string' ? of.extra.browserIdentity : undefined
+    return provedIdentity(of)
   }
   const liveAsked = lookLive(p, nodes, shell, sight, config.innerDeadlineMs, identity)
   const logs = lookAtLogs(p, trust)

@@ -5,7 +5,8 @@ import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node } from '../base/types.ts'
 import { readAnswers, settlePage } from '../browser/look.ts'
-import { parseTargets, parseVersion } from '../cdp/targets.ts'
+import type { MainProcess } from '../browser/types.ts'
+import { browserId, parseTargets, parseVersion } from '../cdp/targets.ts'
 import type { FetchResult } from '../host/curl.ts'
 import { type HttpAnswer, httpGet } from '../host/http.ts'
 import { lookNetns, type NetnsLook } from '../host/netns.ts'
@@ -46,6 +47,18 @@ export function readAnswer(a: HttpAnswer, deadlineMs: number): Answer | undefine
   }
 }
 
+/** A browser keeps its id as long as it lives: beside the proved one another id is another browser's, at its relay's address. */
+function another(
+  a: HttpAnswer,
+  main: MainProcess | undefined,
+  known: string | undefined,
+): Answer | undefined {
+  const id = a.kind === 'answer' ? browserId(parseVersion(a.body)?.wsUrl ?? '') : ''
+  const isProved = main !== undefined && known?.startsWith(`${main.pid} ${main.startTicks} `)
+  if (!isProved || known?.endsWith(` ${id}`)) return undefined
+  return { kind: 'not-a-browser', detail: "another browser's id" }
+}
+
 /** An answer over the relay in the shape that a curl inside the namespace gives it. */
 function asFetched(a: HttpAnswer): FetchResult {
   const base = { url: '', timeMs: a.ms, httpCode: 0, body: '', error: '' }
@@ -72,9 +85,9 @@ async function askNode(
     httpGet({ ...at, path: '/json/version' }),
     httpGet({ ...at, path: '/json/list', maxBytes: MAX_LIST_BYTES }),
   ])
-  const other = readAnswer(version, deadlineMs)
-  if (other !== undefined) return { cdp: { seen: true, value: other }, page: UNASKED, listed: false }
   const main = process.seen ? process.value : undefined
+  const other = readAnswer(version, deadlineMs) ?? another(version, main, known)
+  if (other !== undefined) return { cdp: { seen: true, value: other }, page: UNASKED, listed: false }
   const results = { seen: true, value: [version, list].map(asFetched) } as const
   const { cdp, page = UNASKED } = await settlePage(
     node,

@@ -46,8 +46,8 @@ const TABLES = ['grep', '-hs', ' 0A ', '/proc/net/tcp', '/proc/net/tcp6'] as con
 const NAMED_DEADLINE_MS = 2000
 /** 200 namespaces with a handful of listeners, 150 bytes each, are far below this. */
 const MAX_OUTPUT = 16 * 1024 * 1024
-/** Addresses under which a loopback client reaches a listener. */
-const LOOPBACK: readonly string[] = ['127.0.0.1', '::1', '0.0.0.0', '::', '::ffff:127.0.0.1']
+/** What everybody dials to reach a browser inside its namespace. */
+const DIALLED = '127.0.0.1'
 
 /**
  * The listeners on a port in a namespace, on one address when it is given, each with a process that holds it
@@ -59,8 +59,13 @@ export function listenersIn(
   port: number,
   address?: string,
 ): Look<(Listener & { readonly pid?: number })[]> {
-  const rows = socketsIn(p.proc, where, port, address === undefined ? undefined : [address])
-  if (!rows.seen || rows.value.length === 0) return rows
+  const all = socketsIn(p.proc, where, port)
+  if (!all.seen) return all
+  const rows = {
+    seen: true,
+    value: all.value.filter((r) => address === undefined || r.address === address),
+  } as const
+  if (rows.value.length === 0) return rows
   const wanted = new Set(rows.value.map((row) => row.inode))
   const holders = new Map<number, number>()
   // Every process is asked: systemd holds a relay's socket from outside the namespace.
@@ -76,25 +81,56 @@ export function listenersIn(
   return { seen: true, value }
 }
 
-/** Whether this very process listens on the port, where a loopback client reaches it. */
-export function holdsListener(p: ProcPaths, pid: number, port: number): Look<boolean> {
-  const rows = socketsIn(p.proc, pid, port, LOOPBACK)
+/**
+ * Whose listener takes a connection to 127.0.0.1:<port> in the network of a process: its own, another's, or nobody's.
+ * A browser that finds the port taken there starts all the same and listens on `::1`, where nobody asks it.
+ */
+export function whoseListener(p: ProcPaths, pid: number, port: number): Look<'own' | 'other' | 'nobody'> {
+  const rows = socketsIn(p.proc, pid, port)
   if (!rows.seen) return rows
-  if (rows.value.length === 0) return { seen: true, value: false }
+  const takers = takersOf(rows.value, DIALLED)
+  if (takers.length === 0) return { seen: true, value: 'nobody' }
   const held = socketInodes(p.proc, pid)
-  return held.seen ? { seen: true, value: rows.value.some((row) => held.value.has(row.inode)) } : held
+  if (!held.seen) return held
+  return { seen: true, value: takers.every((row) => held.value.has(row.inode)) ? 'own' : 'other' }
 }
 
-function socketsIn(
-  proc: string,
+/** Whether this very process takes what is sent to 127.0.0.1:<port>. */
+export function holdsListener(p: ProcPaths, pid: number, port: number): Look<boolean> {
+  const whose = whoseListener(p, pid, port)
+  return whose.seen ? { seen: true, value: whose.value === 'own' } : whose
+}
+
+/**
+ * The process that takes a connection to an IPv4 address and port. Of several the first: systemd for a socket unit.
+ * @returns undefined when nobody listens, or none that may be seen; goes through every process
+ */
+export function takerOf(
+  p: ProcPaths,
   where: Where,
   port: number,
-  addresses: readonly string[] | undefined,
-): Look<Listener[]> {
+  address = DIALLED,
+): Look<SocketOwner | undefined> {
+  const rows = socketsIn(p.proc, where, port)
+  if (!rows.seen) return rows
+  const [row] = takersOf(rows.value, address)
+  const pid = row && listPids(p.proc).find((one) => socketsOf(p, one).has(row.inode))
+  return { seen: true, value: pid === undefined ? undefined : describeProcess(p, pid) }
+}
+
+/**
+ * The listeners that take a connection to an IPv4 address: those on that very address before those on any, and of
+ * these an IPv4 socket before one of both protocols.
+ */
+function takersOf<L extends Listener>(rows: readonly L[], address: string): L[] {
+  const ways = [[address, `::ffff:${address}`], ['0.0.0.0'], ['::']]
+  return ways.map((way) => rows.filter((r) => way.includes(r.address))).find((on) => on.length > 0) ?? []
+}
+
+function socketsIn(proc: string, where: Where, port: number): Look<Listener[]> {
   const tables = typeof where === 'string' ? namedTables(where) : tablesOf(proc, where)
   if (!tables.seen) return tables
-  const rows = parseTcpTable(tables.value).filter((r) => r.port === port)
-  return { seen: true, value: rows.filter((r) => addresses?.includes(r.address) ?? true) }
+  return { seen: true, value: parseTcpTable(tables.value).filter((r) => r.port === port) }
 }
 
 function namedTables(netns: string): Look<string> {

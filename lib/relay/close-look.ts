@@ -60,7 +60,7 @@ async function lookInside(
   const links = await lookInterfaces(node.netns, config.innerDeadlineMs)
   const link = (all: readonly Interface[]) => linkWith(all, node.peer, 'vp-', () => ifNames(node.name).vpeer)
   const peerLink = links.seen ? ({ seen: true, value: link(links.value) } as const) : links
-  return { netns, peerLink, inner: await askInside(node, config) }
+  return { netns, peerLink, inner: await askInside(p, node, config) }
 }
 
 /** `10.201.35.2:9410 (Stream)` per line, as `systemctl show` prints the property Listen. */

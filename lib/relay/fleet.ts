@@ -26,7 +26,7 @@ export async function lookFleet(
   const links = lookInterfaces(undefined, config.probeDeadlineMs)
   const asked = new Map<string, Asked>()
   const probes = mapBounded(nodes, MAX_SOCKETS, async (node) => {
-    asked.set(node.name, await askRelay(node, config.probeDeadlineMs))
+    asked.set(node.name, await askRelay(p, node, config.probeDeadlineMs))
   })
   await atMost(probes, config.innerDeadlineMs)
   const host = await links

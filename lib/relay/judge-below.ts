@@ -1,7 +1,26 @@
 import type { Layer } from '../base/types.ts'
 import { judgeNetns } from '../netns/judge.ts'
 import { verdict } from '../report/verdict.ts'
-import type { CloseLook, Finding, LinkState, RelayLook } from './types.ts'
+import type { CloseLook, Finding, LinkState, PortListener, RelayLook } from './types.ts'
+
+export const WILDCARDS = new Set(['0.0.0.0', '::'])
+export const socketOf = (name: string) => `cdp-relay@${name}.socket`
+export const serviceOf = (name: string) => `cdp-relay@${name}.service`
+
+/**
+ * Ours: held by PID 1 (systemd keeps the listening sockets of all socket units itself) or by a process
+ * in the relay's own cgroup. Neither is ever a foreign listener, and neither is ever signalled.
+ */
+export function isOurs(listener: PortListener, node: string): boolean {
+  return listener.owners.some((o) => o.pid === 1 || o.unit === serviceOf(node) || o.unit === socketOf(node))
+}
+
+export function describe(listener: PortListener): string {
+  const where = `${listener.address}:${listener.port} in ${listener.netns}`
+  const [owner] = listener.owners
+  if (owner === undefined) return `${where} held by a process that cannot be seen`
+  return `${where} held by ${owner.program} (pid ${owner.pid}${owner.unit === '' ? '' : `, ${owner.unit}`})`
+}
 
 /** What may be wrong with each end of the veth. */
 const VETH = { missing: 'veth-missing', bare: 'veth-no-address', down: 'veth-down' } as const
@@ -57,11 +76,22 @@ export function belowFinding(o: RelayLook, close: CloseLook): Finding | undefine
   if (peer !== undefined) return peer
   if (!close.inner.seen) return notAsked('cdp', close.inner.why)
   if (close.inner.value.browser === 'answers') return undefined
+  const next = `chromebox-watchdog --why ${node.name}`
+  const { browser, detail } = close.inner.value
+  if (browser === 'squatted')
+    return { verdict: verdict('port-squatted', [detail], { port: node.cdpPort }), level: 'WARN', next }
   const connected = o.answer.kind === 'answer' || o.answer.stage !== 'connect'
-  const evidence = [`127.0.0.1:${node.cdpPort} in ${node.netns}: ${close.inner.value.detail}`]
+  // Whoever has the address can accept: only our relay's socket says something of the relay.
+  if (connected && !close.listeners.seen) return notAsked('relay', close.listeners.why)
+  const there = (close.listeners.seen ? close.listeners.value : []).filter(
+    (l) => l.netns === node.netns && (l.address === node.peer || WILDCARDS.has(l.address)),
+  )
+  const relayed = connected && there.some((l) => l.address === node.peer && isOurs(l, node.name))
+  const strangers = there.filter((l) => !isOurs(l, node.name)).map(describe)
+  const evidence = [`127.0.0.1:${node.cdpPort} in ${node.netns}: ${detail}`, ...strangers]
   // Whether there is a process at all is not looked at here: chromebox-watchdog says so.
-  const found = connected
+  const found = relayed
     ? verdict('browser-down', evidence)
     : verdict('browser-and-relay-down', evidence, { endpoint: `${node.peer}:${node.cdpPort}` })
-  return { verdict: found, level: 'WARN', next: `chromebox-watchdog --why ${node.name}` }
+  return { verdict: found, level: 'WARN', next }
 }

@@ -1,13 +1,19 @@
 import type { Layer, LayerMark, Verdict } from '../base/types.ts'
 import type { SocketOwner } from '../host/listeners.ts'
 import { HEALTHY, verdict } from '../report/verdict.ts'
-import { belowFinding, notAsked, vethFinding } from './judge-below.ts'
+import {
+  belowFinding,
+  describe,
+  isOurs,
+  notAsked,
+  serviceOf,
+  socketOf,
+  vethFinding,
+  WILDCARDS,
+} from './judge-below.ts'
 import type { CloseLook, Finding, PortListener, RelayAction, RelayLook, RelayUnits } from './types.ts'
 
-const WILDCARDS = new Set(['0.0.0.0', '::'])
 const LOOPBACK = /^(?:127\.|::1$)/
-const socketOf = (name: string) => `cdp-relay@${name}.socket`
-const serviceOf = (name: string) => `cdp-relay@${name}.service`
 const journalOf = (name: string) => `journalctl -n 20 -u ${socketOf(name)} -u ${serviceOf(name)}`
 
 /** What one look means, and the mark of each layer that it says something of. Pure; who acts decides on it. */
@@ -21,6 +27,8 @@ function find(look: RelayLook): Finding {
   if (veth !== undefined) return veth
   // An answer came over the veth: it stands, even when `ip` could not be asked.
   if (look.browser !== undefined) return { verdict: HEALTHY }
+  const inner = look.close?.inner
+  if (look.id !== undefined && (!inner?.seen || inner.value.id === look.id)) return { verdict: HEALTHY }
   if (!look.veth.seen) return notAsked('netns', look.veth.why)
   const { close } = look
   if (close === undefined) return notAsked('relay', 'there was no time to look closer')
@@ -51,21 +59,6 @@ function marksOf(look: RelayLook, found: Verdict): LayerMark[] {
 }
 
 /**
- * Ours: held by PID 1 (systemd keeps the listening sockets of all socket units itself) or by a process
- * in the relay's own cgroup. Neither is ever a foreign listener, and neither is ever signalled.
- */
-function isOurs(listener: PortListener, node: string): boolean {
-  return listener.owners.some((o) => o.pid === 1 || o.unit === serviceOf(node) || o.unit === socketOf(node))
-}
-
-function describe(listener: PortListener): string {
-  const where = `${listener.address}:${listener.port} in ${listener.netns}`
-  const [owner] = listener.owners
-  if (owner === undefined) return `${where} held by a process that cannot be seen`
-  return `${where} held by ${owner.program} (pid ${owner.pid}${owner.unit === '' ? '' : `, ${owner.unit}`})`
-}
-
-/**
  * May be ended: a process that was identified, that is not systemd, that is no part of this product's own
  * units and that was not started as a browser.
  */
@@ -84,7 +77,8 @@ function relayFinding(o: RelayLook, close: CloseLook): Finding {
   const { node } = o
   const endpoint = `${node.peer}:${node.cdpPort}`
   const socket = socketOf(node.name)
-  const said = o.answer.kind === 'answer' ? `answers ${o.answer.status}, not as a browser` : o.answer.detail
+  const as = o.id === undefined ? 'not as a browser' : 'as another browser'
+  const said = o.answer.kind === 'answer' ? `answers ${o.answer.status}, ${as}` : o.answer.detail
   const evidence = [`http://${endpoint}/json/version: ${said}`, '127.0.0.1 answers inside the namespace']
   const base = { level: 'WARN', next: journalOf(node.name) } as const
   if (!close.units.seen) return { ...base, ...notAsked('relay', close.units.why) }

@@ -1,10 +1,12 @@
 import type { Config } from '../base/config.ts'
+import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node } from '../base/types.ts'
-import { parseVersion } from '../cdp/targets.ts'
+import { findMain, isOwnAnswer, portTaker } from '../browser/look.ts'
+import { browserId, parseVersion } from '../cdp/targets.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { type HttpAnswer, httpGet } from '../host/http.ts'
-import type { Interface } from '../host/netns.ts'
+import { type Interface, netnsInode } from '../host/netns.ts'
 import type { InnerAnswer, LinkState } from './types.ts'
 
 const PATH = '/json/version'
@@ -13,17 +15,25 @@ const MAX_BYTES = 64 * 1024
 
 export interface Asked {
   readonly answer: HttpAnswer
-  /** The browser's name and version, when a browser answered. */
+  /** The browser's name and version, when the node's own browser answered. */
   readonly browser?: string
+  /** Its id, when a browser answered and whose that is could not be proved: the one inside must have the same. */
+  readonly id?: string
 }
 
 /** Asks a node's browser from the host, through veth and relay, the way its users do. */
-export async function askRelay(node: Pick<Node, 'peer' | 'cdpPort'>, deadlineMs: number): Promise<Asked> {
+export async function askRelay(
+  p: Paths,
+  node: Pick<Node, 'name' | 'netns' | 'peer' | 'cdpPort'>,
+  deadlineMs: number,
+): Promise<Asked> {
   const { peer: host, cdpPort: port } = node
   const answer = await httpGet({ host, port, path: PATH, deadlineMs, maxBytes: MAX_BYTES })
   if (answer.kind !== 'answer' || answer.status !== 200) return { answer }
   const version = parseVersion(answer.body)
-  return version === undefined ? { answer } : { answer, browser: clean(version.browser, 80) }
+  if (version === undefined) return { answer }
+  const id = browserId(version.wsUrl)
+  return isOwnAnswer(p, node, id) ? { answer, browser: clean(version.browser, 80) } : { answer, id }
 }
 
 /**
@@ -31,7 +41,8 @@ export async function askRelay(node: Pick<Node, 'peer' | 'cdpPort'>, deadlineMs:
  * a Host header that is a name other than localhost.
  */
 export async function askInside(
-  node: Pick<Node, 'netns' | 'cdpPort'>,
+  p: Paths,
+  node: Pick<Node, 'name' | 'netns' | 'cdpPort'>,
   config: Pick<Config, 'innerDeadlineMs'>,
 ): Promise<Look<InnerAnswer>> {
   const url = `http://127.0.0.1:${node.cdpPort}${PATH}`
@@ -44,9 +55,22 @@ export async function askInside(
     ({ seen: true, value: { browser, detail } }) as const
   // curl(1): 7 could not connect, 28 out of time.
   if (got.exitCode === 7) return value('refused', 'connection refused')
+  const version = got.exitCode === 0 && got.httpCode === 200 ? parseVersion(got.body) : undefined
+  const { process } = findMain(p, node, netnsInode(p, node.netns))
+  const taker = process.seen ? portTaker(p, node, process.value) : process
+  if (taker.seen && taker.value.is === 'other') {
+    const says = version?.browser ?? (got.exitCode === 0 ? `http ${got.httpCode}` : got.error)
+    return value('squatted', `${clean(says, 80)}${taker.value.who}`)
+  }
   if (got.exitCode !== 0) return value('silent', clean(got.error, 120))
-  const version = got.httpCode === 200 ? parseVersion(got.body) : undefined
-  if (version !== undefined) return value('answers', clean(version.browser, 80))
+  if (version !== undefined) {
+    const answers = {
+      browser: 'answers',
+      detail: clean(version.browser, 80),
+      id: browserId(version.wsUrl),
+    } as const
+    return { seen: true, value: answers }
+  }
   return value('not-a-browser', `http ${got.httpCode} from something that is no browser`)
 }
 

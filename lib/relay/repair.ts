@@ -69,12 +69,16 @@ export async function restartRelay(node: Pick<Node, 'name'>, how: Restart): Prom
 }
 
 /** Asks through the relay until a browser answers, at most one probe deadline long. */
-export async function verifyRelay(node: Node, config: Pick<Config, 'probeDeadlineMs'>): Promise<ActResult> {
+export async function verifyRelay(
+  p: Paths,
+  node: Node,
+  config: Pick<Config, 'probeDeadlineMs'>,
+): Promise<ActResult> {
   const end = performance.now() + config.probeDeadlineMs
   let pause = POLL_MS
   for (;;) {
     const left = Math.max(1, end - performance.now())
-    const { answer, browser } = await askRelay(node, left)
+    const { answer, browser } = await askRelay(p, node, left)
     if (browser !== undefined) return { ok: true, detail: browser }
     if (performance.now() + pause >= end) {
       const said = answer.kind === 'answer' ? `http ${answer.status}, not a browser's answer` : answer.detail

@@ -34,8 +34,10 @@ export interface PortListener extends OwnedListener {
 
 /** What the browser itself says, asked inside the namespace on its loopback, past the relay. */
 export interface InnerAnswer {
-  readonly browser: 'answers' | 'refused' | 'silent' | 'not-a-browser'
+  readonly browser: 'answers' | 'refused' | 'silent' | 'not-a-browser' | 'squatted'
   readonly detail: string
+  /** Of the browser that answers. */
+  readonly id?: string
 }
 
 /** The look that is taken only when a relay did not answer. */
@@ -54,6 +56,8 @@ export interface RelayLook {
   /** The host's question to the relay; `browser` is what the answer said, when it was a browser's. */
   readonly answer: HttpAnswer
   readonly browser?: string
+  /** The id in a browser's answer that is not proved to be the node's own. */
+  readonly id?: string
   readonly close?: CloseLook
 }
 

@@ -141,6 +141,7 @@ export const CODES = {
   'program-recovered': recovery('process', 'no node waits for another Chromium on disk', NO_START),
   'cdp-unreachable': fault('cdp', 'CDP unreachable on :{port}', CDP),
   'port-squatted': fault('cdp', "port squatted: :{port} answers but is not this node's browser", CDP),
+  'cdp-refuses': fault('cdp', 'CDP on :{port} refuses to be asked: {why}', CDP),
   'browser-stopped': fault('cdp', 'the browser process is stopped (pid {pid})', CDP),
   'cdp-unseen': unknown('cdp', 'CDP on :{port} could not be probed: {why}', UNKNOWN),
   'page-missing': fault('page', 'chat page "{title}" missing from target list', PAGE),
@@ -167,6 +168,7 @@ export const CODES = {
 
   fresh: guard(undefined, 'skip kill: launched {seconds}s ago', '`skip kill: launched <n>s ago`'),
   squatted: guard('cdp', 'not relaunched: a relaunch would not free the port', CDP),
+  refuses: guard('cdp', 'not relaunched: a relaunch would not change the configuration', CDP),
   'not-applied': guard('process', 'not relaunched: {what}', '`not relaunched: the row says …`'),
   'cannot-start': guard('process', 'not relaunched: {why}', NO_START),
   held: guard('process', 'HELD DOWN after {failures} failed relaunches, one attempt in {wait}', HELD),

@@ -118,7 +118,8 @@ test('veth bare: FAIL_LOUD with the line that helps, no restart; the line helps'
 
 test('browser silent behind a relay that connects: no restart', options, async (t) => {
   const w = await World.make(t)
-  await w.listen('10.201.35.2', 'silent')
+  const relay = await w.listen('10.201.35.2', 'silent')
+  w.inUnit(t, relay, 'cdp-relay@muse.service')
   await w.listen('127.0.0.1', 'silent')
   const ran = w.run(watchdog)
   assert.deepEqual([ran.code, w.jobs], [1, []])
@@ -127,6 +128,20 @@ test('browser silent behind a relay that connects: no restart', options, async (
     rx`^WARN \[muse\] ${says('browser-down')} \{browser-down\}; next: chromebox-watchdog --why muse$`,
   )
 })
+
+test(
+  '83: browser silent, and a stranger connects on the relay’s address: named, no restart',
+  options,
+  async (t) => {
+    const w = await World.make(t)
+    const stranger = await w.listen('10.201.35.2', 'silent')
+    await w.listen('127.0.0.1', 'silent')
+    const ran = w.run(watchdog)
+    assert.deepEqual([ran.code, w.jobs], [1, []])
+    assert.equal(w.receipt.verdict.code, 'browser-and-relay-down')
+    assert.match(w.receipt.verdict.evidence.join('\n'), new RegExp(`held by node -e \\(pid ${stranger}[,)]`))
+  },
+)
 
 test('a tool that is missing or fails: unknown, exit 2, nothing done', options, async (t) => {
   const w = await World.make(t)

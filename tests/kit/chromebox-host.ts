@@ -61,6 +61,9 @@ export class Host {
       mkdirSync(join(this.dir, d), { recursive: true })
     }
     for (const [name, body] of Object.entries(PROGRAMS)) this.program(`bin/${name}`, body)
+    // The browser of this host is a script of node.
+    mkdirSync(join(this.dir, 'usr/lib/chromium'), { recursive: true })
+    symlinkSync(process.execPath, join(this.dir, 'usr/lib/chromium/chromium'))
     this.write('proc/1/stat', '1 (systemd) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1 0 0')
     this.write('proc/1/cmdline', '/sbin/init\0')
     symlinkSync('4194304', join(this.dir, 'proc/self'))

@@ -11,6 +11,8 @@ export interface FakeProcess {
   readonly startTicks?: number
   readonly netns?: number
   readonly exe?: string
+  /** The text of `/proc/<pid>/cgroup`. */
+  readonly cgroup?: string
   /** Socket inodes it holds. */
   readonly sockets?: readonly number[]
   readonly tcp?: string
@@ -47,6 +49,7 @@ export function fakeProc(
     symlinkSync(`net:[${p.netns ?? 1}]`, join(dir, 'ns/net'))
     symlinkSync(`pid:[${opts.pidNs ?? INITIAL_PID_NS}]`, join(dir, 'ns/pid'))
     if (p.exe !== undefined) symlinkSync(p.exe, join(dir, 'exe'))
+    if (p.cgroup !== undefined) writeFileSync(join(dir, 'cgroup'), p.cgroup)
     p.sockets?.forEach((inode, i) => {
       symlinkSync(`socket:[${inode}]`, join(dir, 'fd', String(i + 3)))
     })

@@ -1,11 +1,23 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type { Receipt } from '../../lib/base/types.ts'
 import { ifNames } from '../../lib/registry/names.ts'
 import { patience, scaledSeconds } from './unit.ts'
+import { until } from './until.ts'
 
 export const PORT = 9410
 const { veth, vpeer } = ifNames('muse')
@@ -17,6 +29,20 @@ const STAND_IN = `const [host,port,mode]=process.argv.slice(1);
 const body=JSON.stringify({Browser:'Chrome/156',webSocketDebuggerUrl:'ws://'+host+':'+port+'/devtools/browser/x'});
 require('net').createServer(s=>{s.on('error',()=>{});if(mode==='well')s.once('data',()=>s.end('HTTP/1.1 200 OK\\r\\nContent-Length: '+body.length+'\\r\\n\\r\\n'+body))
 }).listen(port,host,()=>console.log('ready'))`
+
+const PROVED: Receipt = {
+  version: 1,
+  supervisor: 'chromebox-watchdog',
+  node: 'muse',
+  verdict: { state: 'healthy', code: 'ok', reason: '', evidence: [] },
+  layers: [],
+  actions: [],
+  at: { wallMs: 1, bootMs: 1, bootId: 'b' },
+  durationMs: 1,
+  hostNs: { net: 1, pid: 1 },
+  nextDueBootMs: 1,
+  extra: { browserIdentity: '1 1 x' },
+}
 
 /** systemd as the relay supervisor sees it: the state in a file, every call in another. */
 const SYSTEMCTL = `echo "$*" >> "$WORLD/calls"
@@ -60,6 +86,11 @@ echo ready; exec sleep 600`
     await ready(root)
     for (const sub of ['etc/netvm', 'run', 'bin']) mkdirSync(join(world.dir, sub), { recursive: true })
     spawnSync('ln', ['-s', '/run/netns', join(world.dir, 'run/netns')])
+    mkdirSync(join(world.dir, 'usr/lib/chromium'), { recursive: true })
+    symlinkSync(process.execPath, join(world.dir, 'usr/lib/chromium/chromium'))
+    // The last run of chromebox-watchdog has proved whose browser it is that answers.
+    mkdirSync(join(world.dir, 'run/netvm/receipts/chromebox-watchdog'), { recursive: true })
+    world.write('run/netvm/receipts/chromebox-watchdog/muse.json', JSON.stringify(PROVED))
     world.program('bin/systemctl', SYSTEMCTL)
     world.program('bin/logger', 'cat >> "$WORLD/journal"')
     world.socket('active')
@@ -91,7 +122,7 @@ echo ready; exec sleep 600`
   }
 
   get receipt(): {
-    verdict: { state: string; code: string }
+    verdict: { state: string; code: string; evidence: string[] }
     actions: { kind: string; helped: boolean }[]
     layers: { layer: string; state: string }[]
   } {
@@ -131,8 +162,8 @@ ${extra}`,
     if (ran.status !== 0) throw new Error(`${command}: ${ran.stderr}`)
   }
 
-  /** A listener inside the node's namespace. */
-  async listen(host: '127.0.0.1' | '10.201.35.2', mode: 'well' | 'silent'): Promise<void> {
+  /** A listener inside the node's namespace; its pid. */
+  async listen(host: '127.0.0.1' | '10.201.35.2', mode: 'well' | 'silent'): Promise<number> {
     const argv = [
       '-t',
       String(this.root.pid),
@@ -148,10 +179,27 @@ ${extra}`,
       host,
       String(PORT),
       mode,
+      // The one on loopback is the node's browser, by its profile and by the program that is installed here.
+      ...(host === '127.0.0.1' ? [`--user-data-dir=${this.dir}/var/lib/chromebox/muse`] : []),
     ]
     const child = spawn('nsenter', argv, { stdio: ['ignore', 'pipe', 'inherit'] })
     this.children.push(child)
     await ready(child)
+    return child.pid as number
+  }
+
+  /** Puts a process into the control group of a unit, as systemd would have started it there. */
+  inUnit(t: TestContext, pid: number, unit: string): void {
+    const hierarchy = existsSync('/sys/fs/cgroup/systemd') ? '/sys/fs/cgroup/systemd' : '/sys/fs/cgroup'
+    const slice = join(hierarchy, `netvm-test-${pid}`)
+    mkdirSync(join(slice, unit), { recursive: true })
+    writeFileSync(join(slice, unit, 'cgroup.procs'), String(pid))
+    t.after(async () => {
+      for (const child of this.children) child.kill('SIGKILL')
+      const empty = () => readFileSync(join(slice, unit, 'cgroup.procs'), 'utf8') === ''
+      await until('the control group is empty', empty)
+      for (const dir of [join(slice, unit), slice]) rmdirSync(dir)
+    })
   }
 
   /** What `systemctl restart` of the socket brings up: a relay that answers. */

@@ -38,6 +38,26 @@ const cases: [string, FakeProcess[], number[]][] = [
   ['profile as last argument', [{ pid: 100, argv: [CHROMIUM, DATA] }], [100]],
   ['a stopped browser is there', [{ ...main, state: 'T' }], [100]],
   ['another name for the program', [{ ...main, comm: 'a) R 1 (b' }], [100]],
+  ['84: another program with the exact flag', [{ ...main, exe: '/usr/bin/node' }], []],
+  ['84: by its program, whatever it calls itself', [{ ...main, argv: ['x', DATA], exe: CHROMIUM }], [100]],
+  ['84: its program was upgraded', [{ ...main, exe: `${CHROMIUM}.dpkg-tmp (deleted)` }], [100]],
+  ['84: Chrome', [{ ...main, exe: '/opt/google/chrome/chrome' }], [100]],
+  [
+    '84: what systemd started as the browser of a node',
+    [
+      {
+        ...main,
+        exe: '/opt/thorium',
+        cgroup: '0::/system.slice/system-chromebox.slice/chromebox@n1.service\n',
+      },
+    ],
+    [100],
+  ],
+  [
+    '84: what another unit runs',
+    [{ ...main, exe: '/opt/thorium', cgroup: '0::/system.slice/notes.service\n' }],
+    [],
+  ],
   ['two at once', [main, { ...main, pid: 101 }], [100, 101]],
   ['a zombie', [{ pid: 100, comm: 'chromium', state: 'Z', argv: [] }], []],
   ['a zombie that still shows arguments', [{ ...main, state: 'Z' }], []],
@@ -119,7 +139,7 @@ test('browser search: says age and state', (t) => {
   })
 })
 
-test('one pass for all profiles: main processes and wrappers, with the path below', (t) => {
+test('one pass for all profiles: main processes, with the path below, no wrapper and no other program', (t) => {
   const profiles = '/var/lib/chromebox'
   const fake = table(t, [
     main,
@@ -129,9 +149,9 @@ test('one pass for all profiles: main processes and wrappers, with the path belo
     { pid: 103, argv: [DATA] },
     { pid: 104, argv: [CHROMIUM, '--user-data-dir=/elsewhere/n1'] },
     { pid: 105, argv: [CHROMIUM, `--x=${DATA}`] },
+    { pid: 106, argv: [CHROMIUM, DATA], exe: '/usr/bin/node' },
   ])
   assert.deepEqual(startedAsBrowsers({ proc: fake.proc, profiles }), [
-    { pid: 90, profile: 'n1' },
     { pid: 100, profile: 'n1' },
     { pid: 101, profile: 'n2/x' },
   ])
@@ -213,7 +233,7 @@ test('real processes: found when stopped too, with its age; the searcher with th
   })
   const look = JSON.parse(run.stdout) as ReturnType<typeof findBrowsers>
   assert.deepEqual(look.seen && look.value.map((b) => b.pid), [pid])
-  const here = findBrowsers({ proc: '/proc' }, profileDir)
+  const here = findBrowsers({ proc: '/proc', browser: process.execPath }, profileDir)
   assert.ok(here.seen && here.value[0] !== undefined && here.value[0].ageMs < 60_000)
 })
 

@@ -165,6 +165,14 @@ const rows: Row[] = [
     does: 'squatted',
   },
   {
+    name: '46: CDP refuses, in words of its own',
+    o: seen(look(OLD, { state: 'refuses', detail: 'HTTP 500 "Host header is specified"' })),
+    state: 'unhealthy',
+    code: 'cdp-refuses',
+    reason: text('cdp-refuses', { port: 9410, why: 'HTTP 500 "Host header is specified"' }),
+    does: 'refuses',
+  },
+  {
     name: 'another port in the row than in the unit',
     o: seen(look(OLD, silent), { notApplied: 'the row says port 9410, its unit is still set to 9411' }),
     state: 'unhealthy',

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { forFleet } from '../../lib/supervisors/chromebox-watchdog/cannot-start.ts'
+import { forFleet } from '../../lib/supervisors/cannot-start.ts'
+import { judgeProgram } from '../../lib/supervisors/changed-program.ts'
 import type { Relaunched } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import { decide, relaunched } from '../../lib/supervisors/chromebox-watchdog/decide.ts'
 import { beginAttempt } from '../../lib/supervisors/chromebox-watchdog/memory.ts'
-import { judgeProgram } from '../../lib/supervisors/chromebox-watchdog/program.ts'
 import type { Attempt } from '../../lib/supervisors/chromebox-watchdog/types.ts'
 import { at, gone, look, memory, policy, seen } from '../kit/chromebox-fixtures.ts'
 

@@ -65,7 +65,22 @@ function browserWith(t: TestContext, tables: { tcp?: string; tcp6?: string }, so
 const held: [string, { tcp?: string; tcp6?: string }, number[], boolean][] = [
   ['its own, 127.0.0.1', { tcp: tcp(row(LO4, 5)) }, [4, 5], true],
   ['its own, 0.0.0.0', { tcp: tcp(row(ANY4, 5)) }, [5], true],
-  ['its own, ::1', { tcp6: tcp(row(LO6, 5)) }, [5], true],
+  // Case 45: what is dialled is 127.0.0.1.
+  ['its own, ::1', { tcp6: tcp(row(LO6, 5)) }, [5], false],
+  [
+    '45: its own on ::1, a squatter on 127.0.0.1',
+    { tcp: tcp(row(LO4, 6)), tcp6: tcp(row(LO6, 5)) },
+    [5],
+    false,
+  ],
+  ['45: its own on ::1, a squatter on any', { tcp6: tcp(row(ANY6, 6), row(LO6, 5)) }, [5], false],
+  ['45: its own, beside one on any address', { tcp: tcp(row(ANY4, 6), row(LO4, 5)) }, [5], true],
+  [
+    '45: any address of IPv4 before both protocols',
+    { tcp: tcp(row(ANY4, 6)), tcp6: tcp(row(ANY6, 5)) },
+    [5],
+    false,
+  ],
   ['its own, ::', { tcp6: tcp(row(ANY6, 5)) }, [5], true],
   ['its own, mapped', { tcp6: tcp(row(MAPPED, 5)) }, [5], true],
   ['a squatter', { tcp: tcp(row(LO4, 6)) }, [5], false],

@@ -42,7 +42,7 @@ export async function act(
     }
     const done = await recorded(action.kind, async () => {
       const bound = await gate(() => restartRelay(node, action))
-      return bound.ok ? verifyRelay(node, config) : bound
+      return bound.ok ? verifyRelay(p, node, config) : bound
     })
     if (!done.ok) failure = done.detail
   }

@@ -10,8 +10,15 @@ export function observeAll(t: Tick, nodes: readonly Node[]): Promise<Observation
 }
 
 /** The two questions that decide, asked anew; the rest of the close look is a second old and is checked by the actions. */
-export async function observeAgain({ config }: Tick, node: Node, first: Observation): Promise<Observation> {
-  const [asked, inner] = await Promise.all([askRelay(node, config.innerDeadlineMs), askInside(node, config)])
-  const { browser: _, close, ...rest } = first
+export async function observeAgain(
+  { p, config }: Tick,
+  node: Node,
+  first: Observation,
+): Promise<Observation> {
+  const [asked, inner] = await Promise.all([
+    askRelay(p, node, config.innerDeadlineMs),
+    askInside(p, node, config),
+  ])
+  const { browser: _, id: _i, close, ...rest } = first
   return { ...rest, ...asked, ...(close && { close: { ...close, inner } }), again: true }
 }

@@ -7,10 +7,11 @@ import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
 import type { PageKind } from '../../report/page.ts'
 import { verdict as verdictOf } from '../../report/verdict.ts'
+import { forFleet, unwritable, whyNot } from '../cannot-start.ts'
 import type { PageEvent } from '../types.ts'
-import { forFleet, NEEDS_PERSON, unwritable, whyNot } from './cannot-start.ts'
 import { endAttempt, holdOf, isQuickDeath, lowerFault, reanchor, waits } from './memory.ts'
 import type { Action, Decision, Guard, Memory, Observation, Policy } from './types.ts'
+import { NEEDS_PERSON } from './types.ts'
 
 /**
  * What one look at a node means and what may be done about it. Pure.
@@ -135,7 +136,8 @@ function browserLayers(
   ]
   if (guard) {
     if (NEEDS_PERSON.has(guard.code)) {
-      const what = guard.code === 'squatted' ? verdict.reason : `${verdict.reason}; ${guard.text}`
+      const says = guard.code === 'squatted' || guard.code === 'refuses'
+      const what = says ? verdict.reason : `${verdict.reason}; ${guard.text}`
       pages.push({ kind: 'browser-fault', failing: true, code, text: what })
     }
     const ways: Partial<Record<Guard['code'], string>> = {
@@ -169,6 +171,7 @@ function healthy(verdict: Verdict, marks: readonly LayerMark[], m: Memory, pages
 function guards(o: Observation, m: Memory, now: Now, policy: Policy): Guard[] {
   const found: Guard[] = []
   if (o.browser?.verdict.code === 'port-squatted') found.push({ code: 'squatted', text: text('squatted') })
+  if (o.browser?.verdict.code === 'cdp-refuses') found.push({ code: 'refuses', text: text('refuses') })
   if (o.notApplied !== undefined)
     found.push({ code: 'not-applied', text: text('not-applied', { what: o.notApplied }) })
   const age = o.browser?.process?.ageMs

@@ -1,7 +1,14 @@
 import { present } from '../../base/present.ts'
 import type { Look, Node } from '../../base/types.ts'
 import { judgeBrowser } from '../../browser/judge.ts'
-import { type BrowserContext, cdpRequests, findMain, readAnswers, settlePage } from '../../browser/look.ts'
+import {
+  type BrowserContext,
+  cdpRequests,
+  findMain,
+  provedIdentity,
+  readAnswers,
+  settlePage,
+} from '../../browser/look.ts'
 import { whyNoStart, whyUnwritable } from '../../browser/startable.ts'
 import type { BrowserLook } from '../../browser/types.ts'
 import { browserUnit } from '../../browser/verify.ts'
@@ -43,10 +50,7 @@ export async function observe(ctx: BrowserContext, node: Node): Promise<Observat
     requests.length > 0 ? await fetchInNetns(node.netns, requests) : { seen: true, value: [] }
   const probes = results.seen ? ({ seen: true, value: results.value.slice(cdp.length) } as const) : results
   const egress = configured ? await askEgress(ctx, node, probes) : NOT_CONFIGURED
-  // The browser that the last run proved to hold the port.
-  const proved = last?.extra.browserIdentity
-  const known = typeof proved === 'string' ? proved : undefined
-  const answers = main ? readAnswers(p, node, main, results, known) : {}
+  const answers = main ? readAnswers(p, node, main, results, provedIdentity(last)) : {}
   const look: BrowserLook = { ...found, ...(await settlePage(node, answers, config.innerDeadlineMs)) }
   const browser = judgeBrowser(look, { title: node.chatTitle, port: node.cdpPort })
   const failing = main !== undefined && browser.verdict.state === 'unhealthy'
@@ -83,7 +87,7 @@ export async function withUnit(
   const ended = early !== undefined && ['inactive', 'failed'].includes(early.active)
   const unit = ended ? early : await browserUnit(node.name)
   const noStart = whyNoStart(t.p, node.name, unit)
-  const { lookProgram } = await import('./program.ts')
+  const { lookProgram } = await import('../changed-program.ts')
   return present({ ...observation, unit, noStart, program: lookProgram(t, unit?.program) })
 }
 

@@ -11,7 +11,7 @@ import { readHistory } from '../../store/receipt-history.ts'
 import { readReceipt } from '../../store/receipts.ts'
 import type { Tick } from '../types.ts'
 import { readMemory } from './memory.ts'
-import type { Attempt, Outcome } from './types.ts'
+import { type Attempt, NEEDS_PERSON, type Outcome } from './types.ts'
 
 /** One line of context: is the timer armed, when does it run next, what did the last attempt do. */
 export function context({ p, config }: Tick, { name }: Node): Promise<string> {
@@ -87,8 +87,7 @@ export function dryRun(outcome: Outcome): string {
       guard.code === 'fresh' && age !== undefined ? `browser ${Math.floor(age / 1000)} s old` : guard.text
     const when =
       guard.eligibleInMs === undefined ? '' : `, eligible in ${Math.ceil(guard.eligibleInMs / 1000)} s`
-    const never = guard.code === 'squatted' || guard.code === 'not-applied'
-    return never ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
+    return NEEDS_PERSON.has(guard.code) ? `would do nothing: ${what}` : `would relaunch; ${what}${when}`
   }
   if (verdict.state === 'healthy') return 'would do nothing: healthy'
   const next = decision.lines[0]?.next

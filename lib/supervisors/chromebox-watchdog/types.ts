@@ -73,8 +73,24 @@ export type Action =
   | { readonly kind: 'restart-tunnel'; readonly reason: string }
 
 export type Guard = shared.Guard<
-  'fresh' | 'squatted' | 'not-applied' | 'cannot-start' | 'held' | 'cautious' | 'backoff' | 'crash-loop'
+  | 'fresh'
+  | 'squatted'
+  | 'refuses'
+  | 'not-applied'
+  | 'cannot-start'
+  | 'held'
+  | 'cautious'
+  | 'backoff'
+  | 'crash-loop'
 >
+
+/** Guards that no time lifts: each is paged, and a person ends it. */
+export const NEEDS_PERSON: ReadonlySet<string> = new Set<Guard['code']>([
+  'squatted',
+  'refuses',
+  'not-applied',
+  'cannot-start',
+])
 
 export type Decision = shared.Decision<Action, Memory>
 export type Outcome = shared.Outcome<Observation, Action, Memory>

@@ -1,10 +1,7 @@
-import { said } from '../../report/line.ts'
-import { verdict as verdictOf } from '../../report/verdict.ts'
-import type { PageEvent } from '../types.ts'
-import type { Decision, Guard, Observation } from './types.ts'
-
-/** Guards that no time lifts: each is paged with what it says. */
-export const NEEDS_PERSON: ReadonlySet<Guard['code']> = new Set(['squatted', 'not-applied', 'cannot-start'])
+import { said } from '../report/line.ts'
+import { verdict as verdictOf } from '../report/verdict.ts'
+import type { Decision, Observation } from './chromebox-watchdog/types.ts'
+import type { PageEvent } from './types.ts'
 
 /** Why a failing browser is not relaunched: the start could not succeed, or would lose what a living one still has. */
 export function whyNot({ browser, noStart, unwritable, program }: Observation): string | undefined {
