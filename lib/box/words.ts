@@ -8,11 +8,11 @@ export const READABLE = {
 
 /** The words of `box fleet status`. */
 const STATUS = {
-  ACTIVE: 'seen from here, now: the browser answers over its relay',
+  ACTIVE: 'the browser answers this shell now, and every other layer was seen healthy recently enough',
   'ACTIVE [*]': 'cannot be seen from here; recent runs on the host report it (age and source are shown)',
   'DEGRADED <layer>': 'the lowest layer that fails; its owner repairs it or pages',
   STOPPED: 'the browser is not running: seen in the process table, or reported by systemd',
-  'HELD DOWN': 'the watchdog gave up and waits for a person',
+  'HELD DOWN': 'too many relaunches failed: one attempt every half hour, until a person releases it',
   PAUSED: 'watched, not acted on, until the time that is shown',
   UNKNOWN: 'could not be determined; never a guess. Why: host-evidence <node>',
 } as const

@@ -40,6 +40,6 @@ export function rowLeft(err: unknown, name: string): unknown {
   const fault = fromOs(err)
   if (!(fault instanceof NetvmError)) return fault
   const { exitCode, next } = fault
-  const message = `${fault.message}; the row of ${name} is active now: \`netvm-node-down ${name}\` takes it back`
+  const message = `${fault.message}; the row of ${name} is active now: \`netvm-node-down ${name}\` retires it`
   return new NetvmError(message, { exitCode, next, cause: err })
 }

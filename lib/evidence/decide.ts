@@ -84,7 +84,7 @@ function find(facts: NodeFacts, heard: Heard, layers: readonly LayerKnowledge[])
   // Asked now and not answered is a finding, whoever is at fault.
   const silent = unanswered(facts.live)
   if (silent !== undefined) {
-    const reason = `${silent}: ${OWNER.cdp} and ${OWNER.relay} tell which of the two it is`
+    const reason = `${silent}: ${OWNER.cdp} and ${OWNER.relay} find out which of the two it is`
     return { word: 'DEGRADED', on: { ...nothing('cdp'), source: 'live' }, reason }
   }
   const missing = layers.find((l) => !isHealthy(facts, heard, l))

@@ -36,7 +36,7 @@ export function readAnswer(a: HttpAnswer, deadlineMs: number): Answer | undefine
     case 'timeout':
       // Without an answer to the SYN nobody is at the address at all.
       return a.stage === 'connect'
-        ? { kind: 'unreachable', detail: `nobody at the relay's address in ${deadlineMs} ms` }
+        ? { kind: 'unreachable', detail: `nothing answers at the relay's address in ${deadlineMs} ms` }
         : { kind: 'timeout', afterMs: deadlineMs }
     case 'closed':
       return a.stage === 'connect' || a.stage === 'headers'

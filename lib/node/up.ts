@@ -73,7 +73,7 @@ function release({ p, config, say }: NodeContext, name: string): void {
   const { held, failures, notBeforeBootMs } = memory
   if (!held && failures === 0 && notBeforeBootMs === undefined) return
   writeState(statePath(p, 'chromebox-watchdog', name), releaseMemory(memory, now(p)))
-  say('watchdog', held ? 'released from HELD DOWN' : 'back-off forgotten')
+  say('watchdog', held ? 'released from HELD DOWN' : 'back-off ended')
 }
 
 async function network(ctx: NodeContext, node: Node): Promise<void> {

@@ -107,7 +107,7 @@ test('a node that could not be made after its row was written: the row is told, 
   const ran = root.run(['netvm-node-up', 'pip'])
   refused({ ...ran, out: '' }, 'netvm-node-up', {
     code: [1, 2],
-    names: /the row of pip is active now: `netvm-node-down pip` takes it back/,
+    names: /the row of pip is active now: `netvm-node-down pip` retires it/,
   })
   assert.match(readFileSync(join(root.dir, 'etc/netvm/NODES.md'), 'utf8'), /\| pip \|/)
 })

@@ -60,7 +60,7 @@ test('a node that cannot start after its row was written: told, and the row can 
   assert.ok(ran.code !== 0, ran.all)
   assert.match(
     ran.stderr,
-    /the row of n1 is active now: `netvm-node-down n1` takes it back; next: journalctl -u /,
+    /the row of n1 is active now: `netvm-node-down n1` retires it; next: journalctl -u /,
   )
   assert.match(readFileSync(REGISTRY, 'utf8'), /\| n1 \|.*\| active \|/)
   assert.equal(sh(['netvm-node-down', 'n1'], { deadlineMs: 150_000 }).code, 0)

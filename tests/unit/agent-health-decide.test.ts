@@ -130,7 +130,7 @@ describe('agent-health: the second look, under the lock', () => {
       'it cannot tell',
       again({}, unknown('no-slot', 'no slot', 'cdp')),
       'no-slot',
-      'a second look could not tell: no slot',
+      'the second look saw nothing: no slot',
     ],
     ['paused meanwhile', { ...again({}, fails), paused: PAUSED }, 'paused', 'paused: watched, not acted on'],
   ]

@@ -166,7 +166,9 @@ async function parse(argv: readonly string[]): Promise<Invocation> {
     })
   command
     .command('reset')
-    .description('close the circuit by hand: the next two failures may restart the browser again')
+    .description(
+      'close the circuit by hand: failures are counted from zero, and may restart the browser again',
+    )
     .argument('<node>')
     .action((node: string) => {
       found = { kind: 'reset', named: [node] }

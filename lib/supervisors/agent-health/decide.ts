@@ -19,7 +19,7 @@ import type { Decision, Guard, Observation, Policy, Restarted, SecondLook } from
 /** What a review notice asks a person to consider (decision D4 of CONTRACT.md). */
 export const REVIEW_TEXT: Readonly<Record<ReviewKind, string>> = {
   'trips-often':
-    'the circuit opened more than twice in 7 days: perhaps too touchy (NETVM_API_STRIKES, NETVM_FUTILE_LIMIT)',
+    'the circuit opened more than twice in 7 days: perhaps it opens too easily (NETVM_API_STRIKES, NETVM_FUTILE_LIMIT)',
   'well-after-cooldown':
     'it sat out a whole cooldown and was healthy at once: perhaps too long (NETVM_CIRCUIT_COOLDOWN)',
   'reset-early': 'an operator closed it before its cooldown ended: perhaps too long (NETVM_CIRCUIT_COOLDOWN)',
@@ -199,7 +199,7 @@ export function notOurs({ judgement, finding }: SecondLook, policy: Policy): Gua
   }
   if (finding?.kind === 'ok') return { code: 'api-recovered', text: 'a second look found the API healthy' }
   if (finding?.kind !== 'unknown') return undefined
-  return { code: finding.code, text: `a second look could not tell: ${finding.reason}` }
+  return { code: finding.code, text: `the second look saw nothing: ${finding.reason}` }
 }
 
 /** A restart that was decided and is not made. */

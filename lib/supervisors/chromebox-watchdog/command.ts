@@ -192,7 +192,7 @@ async function parse(argv: readonly string[]): Promise<Asked> {
       asked = { node, ...flags }
     })
     .command('release')
-    .description('forget a hold-down and the back-off: the next run may act at once')
+    .description('end a hold-down and the back-off: the next run may act at once')
     .argument('<node>')
     .action((node: string) => {
       asked = { node, release: true }
