@@ -271,7 +271,10 @@ test('state that cannot be written: a dead browser comes back once, a living one
   process.kill(Number(host.read('main.pid')), 'SIGKILL')
   await until('it has ended', () => !existsSync(`/proc/${host.read('main.pid').trim()}/exe`))
   assert.equal((await host.run()).code, 1)
-  assert.match(host.log(), rx`${says('no-process')}; not relaunched again so soon: cannot open .* permission denied`)
+  assert.match(
+    host.log(),
+    rx`${says('no-process')}; not relaunched again so soon: cannot open .* permission denied`,
+  )
   await host.browser({ title: 'News' })
   host.uptime(OLD)
   host.calls()
