@@ -31,6 +31,7 @@ test('the places of a real host', () => {
     state: '/var/lib/netvm',
     log: '/var/log/netvm',
     profiles: '/var/lib/chromebox',
+    browser: '/usr/lib/chromium/chromium',
     unitDir: '/etc/systemd/system',
     netnsDir: '/run/netns',
     proc: '/proc',
