@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { before, beforeEach, test } from 'node:test'
 import type { Stray, Topology } from '../../lib/topology/types.ts'
 import { addresses, identities, relayDown, relayFleet, squat } from '../kit/lab/relay.ts'
@@ -111,9 +111,12 @@ test('namespaces and veths of nobody, and a plain file in the place of one', asy
 })
 
 test('a browser that no row owns, and one outside the namespace of its node', async () => {
+  // The executable makes a browser, so the stand-in is one of that name.
+  const program = '/var/lib/chromium'
+  copyFileSync(process.execPath, program)
   for (const profile of ['ghost', 'muse']) {
     const argv = ['-e', 'setInterval(() => {}, 1000)', '--', `--user-data-dir=/var/lib/chromebox/${profile}`]
-    ok(['systemd-run', `--unit=stray-${profile}`, 'node', ...argv])
+    ok(['systemd-run', `--unit=stray-${profile}`, program, ...argv])
   }
   await until('both are seen', () => topology().strays.length === 2, 30_000, 300)
   assert.equal((await removed(/profile ghost/)).remove, 'systemctl stop stray-ghost.service')
