@@ -111,8 +111,8 @@ test('namespaces and veths of nobody, and a plain file in the place of one', asy
 })
 
 test('a browser that no row owns, and one outside the namespace of its node', async () => {
-  // The executable makes a browser, so the stand-in is one of that name.
-  const program = '/var/lib/chromium'
+  // The executable makes a browser, so the stand-in has the name of one, which this lab does not take for a node's own.
+  const program = '/var/lib/headless_shell'
   copyFileSync(process.execPath, program)
   for (const profile of ['ghost', 'muse']) {
     const argv = ['-e', 'setInterval(() => {}, 1000)', '--', `--user-data-dir=/var/lib/chromebox/${profile}`]
