@@ -155,8 +155,7 @@ export function isOwnAnswer(
   node: Pick<Node, 'name' | 'netns' | 'peer' | 'cdpPort'>,
   id: string,
 ): boolean {
-  const last = readReceipt(p, 'chromebox-watchdog', node.name)
-  if (last.seen && provedIdentity(last.value)?.endsWith(` ${id}`)) return true
+  if (isProved(p, node, id)) return true
   const { process } = findMain(p, node, netnsInode(p, node.netns))
   const taker = process.seen ? portTaker(p, node, process.value) : process
   if (!process.seen || !taker.seen) return true
@@ -165,6 +164,12 @@ export function isOwnAnswer(
   if (!relay.seen || relay.value === undefined) return true
   // systemd holds the sockets of its units.
   return relay.value.pid === 1 || relay.value.unit === `cdp-relay@${node.name}.service`
+}
+
+/** Whether the watchdog's last look proved that the browser of this id holds the node's port: an id is one browser's alone. */
+export function isProved(p: Paths, node: Pick<Node, 'name'>, id: string): boolean {
+  const last = readReceipt(p, 'chromebox-watchdog', node.name)
+  return last.seen && provedIdentity(last.value)?.endsWith(` ${id}`) === true
 }
 
 /** The browser that a run of chromebox-watchdog proved to hold the port: its pid, start ticks and id. */

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import type { Paths } from '../base/paths.ts'
 import { clean } from '../base/text.ts'
 import type { Look, Node } from '../base/types.ts'
-import { findMain, isOwnAnswer, portTaker } from '../browser/look.ts'
+import { findMain, isOwnAnswer, isProved, portTaker } from '../browser/look.ts'
 import { browserId, parseVersion } from '../cdp/targets.ts'
 import { fetchInNetns } from '../host/curl.ts'
 import { type HttpAnswer, httpGet } from '../host/http.ts'
@@ -56,6 +56,9 @@ export async function askInside(
   // curl(1): 7 could not connect, 28 out of time.
   if (got.exitCode === 7) return value('refused', 'connection refused')
   const version = got.exitCode === 0 && got.httpCode === 200 ? parseVersion(got.body) : undefined
+  const id = version && browserId(version.wsUrl)
+  if (version !== undefined && id !== undefined && isProved(p, node, id))
+    return { seen: true, value: { browser: 'answers', detail: clean(version.browser, 80), id } }
   const { process } = findMain(p, node, netnsInode(p, node.netns))
   const taker = process.seen ? portTaker(p, node, process.value) : process
   if (taker.seen && taker.value.is === 'other') {
@@ -63,14 +66,8 @@ export async function askInside(
     return value('squatted', `${clean(says, 80)}${taker.value.who}`)
   }
   if (got.exitCode !== 0) return value('silent', clean(got.error, 120))
-  if (version !== undefined) {
-    const answers = {
-      browser: 'answers',
-      detail: clean(version.browser, 80),
-      id: browserId(version.wsUrl),
-    } as const
-    return { seen: true, value: answers }
-  }
+  if (version !== undefined && id !== undefined)
+    return { seen: true, value: { browser: 'answers', detail: clean(version.browser, 80), id } }
   return value('not-a-browser', `http ${got.httpCode} from something that is no browser`)
 }
 
