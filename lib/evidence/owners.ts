@@ -5,7 +5,7 @@ export const PATH = ['netns', 'egress', 'process', 'cdp', 'page', 'relay', 'api'
 
 export type PathLayer = (typeof PATH)[number]
 
-/** Whose word on a layer counts before everybody else's (DESIGN §2). The namespace's is the one half of netns. */
+/** Whose word on a layer counts before everybody else's (CONTRACT.md). The namespace's is the one half of netns. */
 export const OWNER: Readonly<Record<PathLayer, Supervisor>> = {
   netns: 'chromebox-watchdog',
   egress: 'chromebox-watchdog',

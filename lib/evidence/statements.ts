@@ -1,12 +1,12 @@
 import { EXIT } from '../base/exit-codes.ts'
 import { type Layer, type Receipt, SUPERVISORS, type Supervisor } from '../base/types.ts'
 import { type Message, meaning } from './message.ts'
-import { LOOP_RUN_MS, MAX_PERIODS, OF_THE_BROWSER, PERIOD_MS, VOUCHED } from './owners.ts'
+import { LOOP_RUN_MS, MAX_PERIODS, OF_THE_BROWSER, PATH, PERIOD_MS, VOUCHED } from './owners.ts'
 import type { JournalRun, LogLine, Mark, NodeFacts, Source, TunnelFact, Unknown } from './types.ts'
 
 /**
  * One thing said about a node at one time by a source that may be believed. `failedSomewhere`: the
- * run failed and did not say where.
+ * run failed and did not say where on the path.
  */
 export interface Statement {
   readonly source: Source
@@ -71,7 +71,7 @@ function fromReceipt(r: Receipt, facts: NodeFacts): Statement {
     supervisor: r.supervisor,
     atBootMs: r.at.bootMs,
     marks,
-    failedSomewhere: state === 'unhealthy' && layer === undefined,
+    failedSomewhere: state === 'unhealthy' && !PATH.some((on) => on === layer),
     healthy: state === 'healthy',
   }
 }

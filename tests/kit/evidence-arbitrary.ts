@@ -29,13 +29,13 @@ const anyReceipt = (s: Supervisor): fc.Arbitrary<Receipt | undefined> =>
         bootId: fc.constantFrom('boot-now', 'boot-now', 'boot-before'),
         node: fc.constantFrom('muse', 'muse', 'pip'),
         state: fc.constantFrom('healthy', 'healthy', 'unhealthy', 'unknown'),
-        layer: fc.option(fc.constantFrom(...LAYERS.filter((l) => l !== 'registry')), { nil: undefined }),
+        layer: fc.option(fc.constantFrom(...LAYERS), { nil: undefined }),
         // What a run really writes now and then, so that all layers are seen well at all.
         marks: fc.oneof(
           fc.constant(receipt(s).layers),
           fc.array(
             fc.record({
-              layer: fc.constantFrom(...LAYERS.filter((l) => l !== 'registry')),
+              layer: fc.constantFrom(...LAYERS),
               state: fc.constantFrom(
                 'ok',
                 'ok',

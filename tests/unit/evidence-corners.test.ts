@@ -108,6 +108,19 @@ describe('evidence that says less than it seems to', () => {
     const v = { state: 'unknown', code: 'x', reason: 'ran out of time', evidence: [] } as const
     assert.equal(word(withReceipt(blind, { ...r, verdict: v })), 'UNKNOWN')
   })
+  it('a run that failed at no layer of the path vouches for none, whatever its marks', () => {
+    for (const layer of [undefined, 'registry'] as const) {
+      const r = receipt('chromebox-watchdog')
+      const verdict = {
+        state: 'unhealthy',
+        code: 'x',
+        reason: 'r',
+        evidence: [],
+        ...(layer && { layer }),
+      } as const
+      assert.equal(word(withReceipt(blind, { ...r, verdict })), 'DEGRADED (layer not known)', layer)
+    }
+  })
   it('a browser that was started after the watchdog’s run, though another has seen it since', () => {
     const since = { active: true, changing: false, sinceBootMs: NOW.bootMs - 30_000, text: 'active' }
     const relay = receipt('cdp-relay-watchdog', undefined, { at: { ...NOW, bootMs: NOW.bootMs - 10_000 } })
