@@ -1,5 +1,5 @@
+import { hostname } from 'node:os'
 import { now } from '../base/clock.ts'
-import { loadConfig } from '../base/config.ts'
 import { UsageError } from '../base/errors.ts'
 import { EXIT, type ExitCode } from '../base/exit-codes.ts'
 import type { Paths } from '../base/paths.ts'
@@ -9,6 +9,7 @@ import { type BrowserContext, lookBrowser } from '../browser/look.ts'
 import { relaunchBrowser } from '../browser/relaunch.ts'
 import { requireRoot } from '../cli/cli.ts'
 import { select } from '../evidence/select.ts'
+import { localNodes } from '../registry/read.ts'
 import { verifyRelay } from '../relay/repair.ts'
 import { said } from '../report/line.ts'
 import { makeLog } from '../report/log.ts'
@@ -52,7 +53,7 @@ async function restart(ctx: BrowserContext, node: Node): Promise<string | undefi
  * `box fleet restart --rolling`: the browsers of these nodes, or of every active row of this host, one after the other.
  * Each is healthy, and its relay answers, before the next is stopped; the first that is not ends it. A paused node is
  * left alone: somebody may be signing in.
- * @throws UsageError without `--rolling`, RootError
+ * @throws UsageError without `--rolling` and for a node without an active row of this host, RootError
  */
 export async function fleetRestart(
   p: Paths,
@@ -65,9 +66,9 @@ export async function fleetRestart(
       'box fleet restart --help',
     )
   requireRoot('box fleet restart')
-  const ctx: BrowserContext = { p, config: loadConfig(p) }
-  const { nodes } = select(p, names)
-  const fleet = select(p, []).nodes
+  const { config, nodes: fleet, registry } = select(p, [])
+  const nodes = localNodes(registry, names, hostname(), 'its browser does not run here')
+  const ctx: BrowserContext = { p, config }
   const stop = (name: string, why: string, left: readonly Node[]): ExitCode => {
     console.log(`${name}: ${why}; next: chromebox-watchdog ${name} --why`)
     const rest = left.map((n) => n.name).join(' ')

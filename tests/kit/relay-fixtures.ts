@@ -94,9 +94,18 @@ export interface Row {
   readonly page?: boolean
 }
 
-export function isReason(reason: string, row: Row): void {
+function isReason(reason: string, row: Row): void {
   if (typeof row.reason === 'string') assert.equal(reason, row.reason)
   else assert.match(reason, row.reason)
+}
+
+/** What every row says of a decision. */
+export function decided(d: Decision, row: Row): void {
+  assert.deepEqual([d.verdict.state, d.verdict.code], [row.state, row.code])
+  isReason(d.verdict.reason, row)
+  assert.deepEqual(kinds(d), row.actions)
+  assert.equal(pages(d), row.page ?? false)
+  if (row.level !== undefined) assert.equal(level(d), row.level)
 }
 
 /** Is a person called? */

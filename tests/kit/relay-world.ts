@@ -14,8 +14,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import type { Receipt } from '../../lib/base/types.ts'
 import { ifNames } from '../../lib/registry/names.ts'
+import { receipt } from './truth-model.ts'
 import { patience, scaledSeconds } from './unit.ts'
 import { until } from './until.ts'
 
@@ -30,19 +30,7 @@ const body=JSON.stringify({Browser:'Chrome/156',webSocketDebuggerUrl:'ws://'+hos
 require('net').createServer(s=>{s.on('error',()=>{});if(mode==='well')s.once('data',()=>s.end('HTTP/1.1 200 OK\\r\\nContent-Length: '+body.length+'\\r\\n\\r\\n'+body))
 }).listen(port,host,()=>console.log('ready'))`
 
-const PROVED: Receipt = {
-  version: 1,
-  supervisor: 'chromebox-watchdog',
-  node: 'muse',
-  verdict: { state: 'healthy', code: 'ok', reason: '', evidence: [] },
-  layers: [],
-  actions: [],
-  at: { wallMs: 1, bootMs: 1, bootId: 'b' },
-  durationMs: 1,
-  hostNs: { net: 1, pid: 1 },
-  nextDueBootMs: 1,
-  extra: { browserIdentity: '1 1 x' },
-}
+const PROVED = receipt('chromebox-watchdog', undefined, { extra: { browserIdentity: '1 1 x' } })
 
 /** systemd as the relay supervisor sees it: the state in a file, every call in another. */
 const SYSTEMCTL = `echo "$*" >> "$WORLD/calls"

@@ -5,7 +5,6 @@ import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import type { Receipt } from '../../lib/base/types.ts'
 import { closeBrowser } from '../../lib/browser/close.ts'
 import { findMain, lookBrowser, portTaker, readAnswers } from '../../lib/browser/look.ts'
 import { stopBrowser } from '../../lib/browser/stop.ts'
@@ -19,6 +18,7 @@ import { type World, world } from '../kit/browser-host.ts'
 import { fakeProc } from '../kit/fake-proc.ts'
 import { row } from '../kit/row.ts'
 import { tempPaths } from '../kit/temp.ts'
+import { receipt } from '../kit/truth-model.ts'
 import { patience } from '../kit/unit.ts'
 
 // Whose port, whose process: what is dialled must be the node's own.
@@ -109,19 +109,6 @@ test('46: the own browser answers HTTP 500 with a sentence: it refuses, in its w
 })
 
 const MS = patience(30_000)
-const RECEIPT: Receipt = {
-  version: 1,
-  supervisor: 'chromebox-watchdog',
-  node: 'muse',
-  verdict: { state: 'healthy', code: 'ok', reason: '', evidence: [] },
-  layers: [],
-  actions: [],
-  at: { wallMs: 3, bootMs: 4, bootId: 'b' },
-  durationMs: 5,
-  hostNs: { net: 6, pid: 7 },
-  nextDueBootMs: 8,
-  extra: {},
-}
 
 /** A relay on 127.0.0.2 in this process, whose socket systemd holds as the host's process table has it. */
 async function relay(t: TestContext, w: World) {
@@ -156,7 +143,10 @@ test('45: another browser at the relay’s address is not the node’s, unless t
   const asked = await askRelay(w.ctx.p, node, MS)
   assert.deepEqual([asked.browser, asked.id], [undefined, 'other'])
   const proved = (id: string) =>
-    writeReceipt(w.ctx.p, { ...RECEIPT, extra: { browserIdentity: `7 8 ${id}` } })
+    writeReceipt(
+      w.ctx.p,
+      receipt('chromebox-watchdog', undefined, { extra: { browserIdentity: `7 8 ${id}` } }),
+    )
   proved('another')
   assert.equal((await askRelay(w.ctx.p, node, MS)).browser, undefined)
   proved('other')

@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { execa } from 'execa'
 import { logText, ok, receipt, sh, writeUnit } from '../../../tests/kit/lab.ts'
+import { receipt as example } from '../../../tests/kit/truth-model.ts'
 import { judge, median } from './stats.ts'
 import { everywhere, makeWideFleet, rows, standIns } from './wide-fleet.ts'
 
@@ -47,20 +48,9 @@ function proveBrowsers(): void {
   const dir = '/run/netvm/receipts/chromebox-watchdog'
   mkdirSync(dir, { recursive: true })
   for (const { name } of rows) {
-    const receipt = {
-      version: 1,
-      supervisor: 'chromebox-watchdog',
-      node: name,
-      verdict: { state: 'healthy', code: 'ok', reason: '', evidence: [] },
-      layers: [],
-      actions: [],
-      at: { wallMs: Date.now(), bootMs: 1, bootId: '' },
-      durationMs: 1,
-      hostNs: { net: 1, pid: 1 },
-      nextDueBootMs: 1,
-      extra: { browserIdentity: '1 1 00000000-0000-4000-8000-000000000000' },
-    }
-    writeFileSync(`${dir}/${name}.json`, JSON.stringify(receipt), { mode: 0o644 })
+    const extra = { browserIdentity: '1 1 00000000-0000-4000-8000-000000000000' }
+    const proof = example('chromebox-watchdog', undefined, { node: name, extra })
+    writeFileSync(`${dir}/${name}.json`, JSON.stringify(proof), { mode: 0o644 })
   }
 }
 
