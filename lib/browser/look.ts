@@ -13,7 +13,7 @@ import {
 import { type FetchRequest, type FetchResult, fetchInNetns } from '../host/curl.ts'
 import { takerOf, whoseListener } from '../host/listeners.ts'
 import { netnsInode } from '../host/netns.ts'
-import { namespaceOf } from '../host/proc.ts'
+import { namespaceOf, readRunning } from '../host/proc.ts'
 import { readReceipt } from '../store/receipts.ts'
 import { judgeBrowser } from './judge.ts'
 import { findBrowsers } from './processes.ts'
@@ -166,10 +166,15 @@ export function isOwnAnswer(
   return relay.value.pid === 1 || relay.value.unit === `cdp-relay@${node.name}.service`
 }
 
-/** Whether the watchdog's last look proved that the browser of this id holds the node's port: an id is one browser's alone. */
+/**
+ * Whether the watchdog's last look proved that the browser of this id holds the node's port, and that very process lives:
+ * an id is one browser's alone, and whoever repeats it after its end is another.
+ */
 export function isProved(p: Paths, node: Pick<Node, 'name'>, id: string): boolean {
   const last = readReceipt(p, 'chromebox-watchdog', node.name)
-  return last.seen && provedIdentity(last.value)?.endsWith(` ${id}`) === true
+  const identity = last.seen ? provedIdentity(last.value) : undefined
+  const [pid, startTicks, proved] = identity?.split(' ') ?? []
+  return proved === id && readRunning(p.proc, Number(pid))?.startTicks === Number(startTicks)
 }
 
 /** The browser that a run of chromebox-watchdog proved to hold the port: its pid, start ticks and id. */

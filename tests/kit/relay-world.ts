@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { ifNames } from '../../lib/registry/names.ts'
-import { receipt } from './truth-model.ts'
+import { proved, receipt } from './truth-model.ts'
 import { patience, scaledSeconds } from './unit.ts'
 import { until } from './until.ts'
 
@@ -30,7 +30,7 @@ const body=JSON.stringify({Browser:'Chrome/156',webSocketDebuggerUrl:'ws://'+hos
 require('net').createServer(s=>{s.on('error',()=>{});if(mode==='well')s.once('data',()=>s.end('HTTP/1.1 200 OK\\r\\nContent-Length: '+body.length+'\\r\\n\\r\\n'+body))
 }).listen(port,host,()=>console.log('ready'))`
 
-const PROVED = receipt('chromebox-watchdog', undefined, { extra: { browserIdentity: '1 1 x' } })
+const PROVED = receipt('chromebox-watchdog', undefined, { extra: proved('x') })
 
 /** systemd as the relay supervisor sees it: the state in a file, every call in another. */
 const SYSTEMCTL = `echo "$*" >> "$WORLD/calls"

@@ -9,6 +9,7 @@ import type {
   UnitFacts,
   UnitRun,
 } from '../../lib/evidence/types.ts'
+import { readStat } from '../../lib/host/proc.ts'
 import type { Code } from '../../lib/report/codes.ts'
 import type { Shell, State } from './truth-table.ts'
 
@@ -275,3 +276,8 @@ export function facts(state: State, shell: Shell): NodeFacts {
     memos: [],
   }
 }
+
+/** What the watchdog leaves in a receipt of a browser whose id it has proved; this process stands in for the browser. */
+export const proved = (id: string): Receipt['extra'] => ({
+  browserIdentity: `${process.pid} ${readStat('/proc', process.pid)?.startTicks} ${id}`,
+})

@@ -142,16 +142,19 @@ test('45: another browser at the relay’s address is not the node’s, unless t
   await stranger(t, '127.0.0.2', w.host.port, VERSION('other'), w)
   const asked = await askRelay(w.ctx.p, node, MS)
   assert.deepEqual([asked.browser, asked.id], [undefined, 'other'])
-  const proved = (id: string) =>
-    writeReceipt(
-      w.ctx.p,
-      receipt('chromebox-watchdog', undefined, { extra: { browserIdentity: `7 8 ${id}` } }),
-    )
+  const pid = Number(w.host.read('main.pid'))
+  const ticks = readStat(w.ctx.p.proc, pid)?.startTicks ?? 0
+  const proved = (id: string, startTicks = ticks) => {
+    const extra = { browserIdentity: `${pid} ${startTicks} ${id}` }
+    writeReceipt(w.ctx.p, receipt('chromebox-watchdog', undefined, { extra }))
+  }
   proved('another')
+  assert.equal((await askRelay(w.ctx.p, node, MS)).browser, undefined)
+  // Its process has ended, and somebody repeats its id.
+  proved('other', ticks + 1)
   assert.equal((await askRelay(w.ctx.p, node, MS)).browser, undefined)
   proved('other')
   assert.equal((await askRelay(w.ctx.p, node, MS)).browser, 'Chrome/1')
-  const pid = Number(w.host.read('main.pid'))
   assert.deepEqual(portTaker(w.ctx.p, node, { pid, startTicks: 1, ageMs: 1, state: 'S' }), {
     seen: true,
     value: { is: 'own', who: '' },

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { execa } from 'execa'
 import { logText, ok, receipt, sh, writeUnit } from '../../../tests/kit/lab.ts'
-import { receipt as example } from '../../../tests/kit/truth-model.ts'
+import { receipt as example, proved } from '../../../tests/kit/truth-model.ts'
 import { judge, median } from './stats.ts'
 import { everywhere, makeWideFleet, rows, standIns } from './wide-fleet.ts'
 
@@ -48,7 +48,7 @@ function proveBrowsers(): void {
   const dir = '/run/netvm/receipts/chromebox-watchdog'
   mkdirSync(dir, { recursive: true })
   for (const { name } of rows) {
-    const extra = { browserIdentity: '1 1 00000000-0000-4000-8000-000000000000' }
+    const extra = proved('00000000-0000-4000-8000-000000000000')
     const proof = example('chromebox-watchdog', undefined, { node: name, extra })
     writeFileSync(`${dir}/${name}.json`, JSON.stringify(proof), { mode: 0o644 })
   }
