@@ -203,21 +203,22 @@ export function howItEnded(unit: UnitShow): Ended {
   }
   const result = unit.Result ?? ''
   if (result === 'oom-kill') return { how: 'oom-kill', detail: 'killed for lack of memory', status }
-  if (code === 3) return { how: 'core-dump', detail: `core dump on ${signalName(status)}`, status }
+  if (code === 3) return { how: 'core-dump', detail: `core dump on signal ${signalName(status)}`, status }
   if (code === 1 && status === 0) return { how: 'clean', detail: 'exit code 0', status }
   if (code === 1) return { how: 'exit-code', detail: `exit code ${status}${SET_UP[status] ?? ''}`, status }
   if (code === 2 && result === 'success')
-    return { how: 'clean', detail: `stopped by ${signalName(status)}`, status }
+    return { how: 'clean', detail: `stopped by signal ${signalName(status)}`, status }
   if (code === 2) {
     const late = result === 'timeout' || result === 'watchdog' ? ` after a ${result}` : ''
-    return { how: 'signal', detail: `${signalName(status)}${late}`, status }
+    return { how: 'signal', detail: `signal ${signalName(status)}${late}`, status }
   }
   return { how: 'unknown', detail: `result ${clean(result) || 'not known'}` }
 }
 
-function signalName(signal: number): string {
+/** `TRAP` for 5; the number of one that has no name. */
+export function signalName(signal: number): string {
   const [name] = Object.entries(constants.signals).find(([, number]) => number === signal) ?? []
-  return `signal ${name?.slice('SIG'.length) ?? signal}`
+  return name?.slice('SIG'.length) ?? String(signal)
 }
 
 /** Reads a timer's properties (`TIMER_PROPS`). */

@@ -3,7 +3,6 @@ import { hostname } from 'node:os'
 import { attempt } from '../base/attempt.ts'
 import { wallIso } from '../base/clock.ts'
 import { mainProcess, startedAsBrowsers } from '../browser/processes.ts'
-import { PROFILE_IN_USE } from '../browser/singleton.ts'
 import { readStat, readUptime } from '../host/proc.ts'
 import { activeLocalNodes } from '../registry/read.ts'
 import { text } from '../report/codes.ts'
@@ -31,20 +30,17 @@ export interface ProgramFacts {
  */
 export function judgeProgram(facts: ProgramFacts, nowWallMs: number, ripeMs: number): string | undefined {
   const { changedWallMs, startedWallMs } = facts
-  const since = facts.attempts.map((of) => of.filter((a) => a.wallMs >= changedWallMs))
-  const died = since.map((of) => of.flatMap((a) => a.died ?? []).filter((how) => how !== PROFILE_REFUSED))
+  const since = facts.attempts.map((of) => of.filter((a) => a.wallMs >= changedWallMs && !a.final))
+  const died = since.map((of) => of.flatMap((a) => a.died ?? []))
   const works =
     since.flat().some((a) => a.result !== 'pending' && a.died === undefined) ||
     startedWallMs.some((at) => at >= changedWallMs && nowWallMs - at >= ripeMs)
   const nodes = died.filter((of) => of.length > 0).length
   if (works || nodes === 0 || (nodes === 1 && !startedWallMs.some((at) => at < changedWallMs)))
     return undefined
-  const ways = new Set(died.flat().map((how) => how.replace(/^signal /, '')))
+  const ways = new Set(died.flat())
   return text('program-changed', { at: wallIso(changedWallMs), ended: [...ways].slice(0, 3).join(' or ') })
 }
-
-/** The end of a browser that refused its profile: the node's own matter, and none of the program's. */
-const PROFILE_REFUSED = `exit code ${PROFILE_IN_USE}`
 
 /**
  * The same, asked now. Only a failing node asks: it reads the memory of every node here.

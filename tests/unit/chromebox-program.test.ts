@@ -20,14 +20,14 @@ const attempt = (after: number, died?: string, result: Attempt['result'] = 'fail
   seconds: 1,
   ...(died === undefined ? {} : { died }),
 })
-const TRAP = attempt(60_000, 'signal TRAP')
+const TRAP = attempt(60_000, 'TRAP')
 const BEFORE = CHANGED - 1000
 const SENTENCE = 'Chromium on disk changed at 2001-09-09T01:46:40.000Z, every start since ended with TRAP'
 
 const rows: [string, Attempt[][], number[], string | undefined][] = [
   ['another node died of it, a browser from before runs', [[TRAP], []], [BEFORE], SENTENCE],
   ['nobody has tried it yet', [[], []], [BEFORE], undefined],
-  ['one death before the change', [[attempt(-60_000, 'signal TRAP')]], [BEFORE], undefined],
+  ['one death before the change', [[attempt(-60_000, 'TRAP')]], [BEFORE], undefined],
   ['a start since was healthy', [[TRAP], [attempt(90_000, undefined, 'ok')]], [BEFORE], undefined],
   ['a start since lives, though its page is wrong', [[TRAP], [attempt(90_000)]], [BEFORE], undefined],
   ['a browser was started since, and is old enough to count', [[TRAP]], [BEFORE, CHANGED + 1000], undefined],
@@ -35,7 +35,7 @@ const rows: [string, Attempt[][], number[], string | undefined][] = [
   ['an attempt is under way', [[TRAP], [attempt(90_000, undefined, 'pending')]], [BEFORE], SENTENCE],
   [
     'a profile that was refused says nothing of the program',
-    [[attempt(60_000, 'exit code 21')]],
+    [[{ ...attempt(60_000, 'exit code 21'), final: true }]],
     [BEFORE],
     undefined,
   ],
@@ -123,7 +123,8 @@ for (const [status, held] of [
     const begun = beginAttempt(memory(), at(T), { reason: '', ended: '', quickDeath: false })
     const d = relaunched(found, begun, failedWith(status), 'muse', at(T), policy)
     assert.equal(d.memory.held !== undefined, held)
-    assert.equal(d.memory.attempts.at(-1)?.died, `exit code ${status}`)
+    const { died, final } = d.memory.attempts.at(-1) ?? {}
+    assert.deepEqual([died, final], [`exit code ${status}`, held || undefined])
     assert.equal(d.pages.filter((e) => e.failing).length, 1)
   })
 }

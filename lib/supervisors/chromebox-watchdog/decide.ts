@@ -2,6 +2,7 @@ import type { LayerMark, Now, Verdict } from '../../base/types.ts'
 import type { RelaunchResult } from '../../browser/relaunch.ts'
 import { PROFILE_IN_USE } from '../../browser/singleton.ts'
 import type { EgressVerdict } from '../../egress/types.ts'
+import { type Ended, signalName } from '../../host/systemd.ts'
 import { judgeNetns } from '../../netns/judge.ts'
 import { type Code, text } from '../../report/codes.ts'
 import { type Line, line, said } from '../../report/line.ts'
@@ -10,7 +11,7 @@ import { verdict as verdictOf } from '../../report/verdict.ts'
 import { forFleet, unwritable, whyNot } from '../cannot-start.ts'
 import type { PageEvent } from '../types.ts'
 import { endAttempt, holdOf, isQuickDeath, lowerFault, reanchor, waits } from './memory.ts'
-import type { Action, Decision, Guard, Memory, Observation, Policy } from './types.ts'
+import type { Action, Attempt, Decision, Guard, Memory, Observation, Policy } from './types.ts'
 import { NEEDS_PERSON } from './types.ts'
 
 /**
@@ -194,6 +195,14 @@ function strictest(all: readonly Guard[]): Guard | undefined {
   return left.includes(undefined) ? bare : { ...bare, eligibleInMs: Math.max(...(left as number[])) }
 }
 
+/** How the browser that an attempt started ended; one that refused its profile would only do so again. */
+function endOf(died: Ended | undefined): Pick<Attempt, 'died' | 'final'> {
+  if (died === undefined) return {}
+  const { how, detail, status = 0 } = died
+  const refused = how === 'exit-code' && status === PROFILE_IN_USE
+  return { died: how === 'signal' ? signalName(status) : detail, ...(refused && { final: true }) }
+}
+
 /** The actuator looked once more and left the browser alone: too fresh, too little time left, no record. */
 export function declined(found: Decision, node: string, reason: string): Decision {
   const words = `${found.verdict.reason}; ${reason}`
@@ -218,9 +227,7 @@ export function relaunched(
   const below = found.marks.filter((l) => l.layer === 'netns' || l.layer === 'egress')
   const seconds = Math.max(1, Math.round(result.durationMs / 1000))
   const ok = result.did === 'ok'
-  const final = result.died?.how === 'exit-code' && result.died.status === PROFILE_IN_USE
-  const died = result.died === undefined ? {} : { died: result.died.detail }
-  const memory = endAttempt(begun, now, { ok, final, detail: result.reason, seconds, ...died }, policy)
+  const memory = endAttempt(begun, now, { ok, detail: result.reason, seconds, ...endOf(result.died) }, policy)
   const rest = found.pages.filter((e) => e.kind !== 'browser-fault')
   const after = { ...found, verdict, marks: [...below, ...result.judgement.marks], memory }
   const notes = result.notes.length > 0 ? ` (${result.notes.join('; ')})` : ''

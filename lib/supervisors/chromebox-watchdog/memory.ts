@@ -55,7 +55,7 @@ export function beginAttempt(
 export function endAttempt(
   m: Memory,
   now: Now,
-  { ok, final, ...outcome }: { ok: boolean; final?: boolean; detail: string; seconds: number; died?: string },
+  { ok, ...outcome }: { ok: boolean } & Pick<Attempt, 'detail' | 'seconds' | 'died' | 'final'>,
   policy: Policy,
 ): Memory {
   const last = { startBootMs: m.last?.startBootMs ?? now.bootMs, endBootMs: now.bootMs }
@@ -63,7 +63,7 @@ export function endAttempt(
   const attempts = m.attempts.map((a, i) => (i === m.attempts.length - 1 ? { ...a, result, ...outcome } : a))
   const { held: _h, ...rest } = m
   if (ok) return { ...rest, failures: 0, last, attempts }
-  const held = holdOf(m, now, final ? { ...policy, holdAfter: 1 } : policy)
+  const held = holdOf(m, now, outcome.final ? { ...policy, holdAfter: 1 } : policy)
   return { ...rest, last, attempts, ...(held && { held }) }
 }
 
@@ -162,7 +162,7 @@ export function waits(m: Memory, quick: number, now: Now, policy: Policy): Guard
 /**
  * May an attempt that cannot be recorded (a full disk) go on? Without memory nothing contains it, so never
  * against a living browser, and for a dead one not right after another that memory does not know either:
- * it would be one for every crash. The receipt, on another file system, tells of that one.
+ * it would be one for every crash. The receipt, on another file system, has a record of that one.
  * @param alive a browser runs that would be ended
  * @returns why not, or undefined
  */

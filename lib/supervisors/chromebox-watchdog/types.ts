@@ -1,5 +1,5 @@
 import type { Config } from '../../base/config.ts'
-import { amount, list, oneOf, optional, record, text } from '../../base/shape.ts'
+import { amount, flag, list, oneOf, optional, record, text } from '../../base/shape.ts'
 import type { Look } from '../../base/types.ts'
 import type { BrowserJudgement } from '../../browser/types.ts'
 import type { EgressVerdict } from '../../egress/types.ts'
@@ -44,6 +44,8 @@ const attempt = record({
   seconds: amount,
   /** How the browser that it started ended, if it did before it was healthy. */
   died: optional(text),
+  /** It would only be repeated: the browser refused its profile, which is no fault of the program. */
+  final: optional(flag),
 })
 
 export type Attempt = ReturnType<typeof attempt>
